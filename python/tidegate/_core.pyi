@@ -11,6 +11,7 @@ __version__: str
 # The revision that it was built of, with a plus where sources differed, and the profile. A module that a user
 # makes has none.
 __build__: str
+__engine__: str
 
 Overrides = Sequence[tuple[str, str]]
 # Folders in which the files that a file names may lie, beside its own.

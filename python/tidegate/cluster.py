@@ -26,7 +26,7 @@ from tidegate import _core, parallel
 from tidegate import cluster_wire as wire
 from tidegate.cluster_wire import WireError
 from tidegate.errors import ClusterError, MissingExtraError, TidegateError, UsageError
-from tidegate.experiment import PointResult, Task
+from tidegate.experiment import PointResult, Task, engine
 from tidegate.progress import Progress
 from tidegate.store import StoredSeries
 
@@ -293,11 +293,17 @@ def _obstacle(question: Any) -> str:
     try:
         theirs = json.loads(question.result())
         version, core = str(theirs["version"]), str(theirs["core"])
+        simulates = str(theirs.get("engine", ""))
     except (ValueError, KeyError, TypeError):
         return "does not say which tidegate it has"
     if version != _core.__version__:
         return f"has tidegate {version}, and this is {_core.__version__}"
-    return "" if core == _core.__name__ else f"has the engine {core}, and this is {_core.__name__}"
+    if core != _core.__name__:
+        return f"has the engine {core}, and this is {_core.__name__}"
+    if simulates != engine():
+        theirs = simulates or "an older one"
+        return f"has another build of tidegate {version}: {theirs}, and this is {engine()}"
+    return ""
 
 
 @dataclass(eq=False)

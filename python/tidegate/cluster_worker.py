@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import cluster_wire as wire
-from tidegate.errors import TidegateError
-from tidegate.experiment import Place, content_key
+from tidegate.experiment import Place, content_key, engine
 
 # Experiments that a worker keeps ready.
 _KEPT_MAX = 4
@@ -38,7 +37,7 @@ def about(core: str) -> str:
         importlib.import_module(package)
     from tidegate import _core
 
-    return json.dumps({"version": _core.__version__, "core": _core.__name__})
+    return json.dumps({"version": _core.__version__, "core": _core.__name__, "engine": engine()})
 
 
 def make(files: bytes, order: bytes) -> bytes:
@@ -53,14 +52,17 @@ def make(files: bytes, order: bytes) -> bytes:
     size = 0
     experiment = _experiment(files)
     begin = time.thread_time()
-    for number, (variant, axes, seed, key) in enumerate(head["runs"]):
-        # The first shows that this worker makes the same scenario of the files: version numbers may lie.
+    shown: set[Place] = set()
+    for variant, axes, seed, key in head["runs"]:
+        # The first of each point shows that this worker makes the same scenario of the files.
         place = variant, tuple(sorted(axes.items()))
-        entry, summary, series = experiment.run(place, seed, "" if number else key)
+        entry, summary, series = experiment.run(place, seed, "" if place in shown else key)
+        shown.add(place)
         entries.append(entry | {"key": key, "summary_bytes": len(summary), "series_bytes": len(series)})
         blobs += [summary, series]
         size += len(summary) + len(series)
-        if time.monotonic() > end or size > _REPLY_BYTES:
+        # What is behind a wrong scenario would be of it too.
+        if entry.get("is_other") or time.monotonic() > end or size > _REPLY_BYTES:
             break
     took = time.thread_time() - begin
     worker = _here(lambda worker: worker.address)
@@ -98,10 +100,9 @@ class _Experiment:
             return {"error": self._problem}, b"", b""
         try:
             scenario = self._scenario(place)
-            if key and content_key(scenario.to_json(), seed, _core.__version__) != key:
-                raise TidegateError(
-                    "this worker makes another scenario of these files: install the same build"
-                )
+            if key and content_key(scenario.to_json(), seed, engine()) != key:
+                other = "this worker makes another scenario of these files: install the same build"
+                return {"error": other, "is_other": True}, b"", b""
             result = _core.run(scenario, seed=seed)
             series = _parquet(result) if result.series_names else b""
         except (KeyboardInterrupt, SystemExit):

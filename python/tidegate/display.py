@@ -356,7 +356,8 @@ def explanations(results: Sequence[Any]) -> str:
         if len(result.problems) > _PROBLEMS_MAX:
             lines.append(f"{result.info.id}: and {len(result.problems) - _PROBLEMS_MAX} more problems")
         for check in result.checks:
-            if check["status"] in ("fail", "differs"):
+            is_outside = check["status"] == "pass" and (check.get("margin_sigma") or 0) < 0
+            if check["status"] in ("fail", "differs") or is_outside:
                 place = f" at {check['where']}" if check.get("where") else ""
                 reason = f": {check['note']}" if check.get("note") else ""
                 status = coloured(check["status"], check["status"])

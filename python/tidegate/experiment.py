@@ -5,6 +5,7 @@ The file is read and validated by the core; here its points become jobs for `par
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -198,7 +199,7 @@ class Experiment:
         `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them. `UsageError`
         where there would be more than `RUNS_MAX` runs; nothing is built of them then.
         """
-        from tidegate import _core, happenings, reachable, real
+        from tidegate import happenings, reachable, real
 
         _require_seeds(seeds)
         _require_few(*self._counts(quick))
@@ -245,7 +246,7 @@ class Experiment:
             )
             for seed in range(1, seeds + 1) if seeds else own_seeds:
                 moved = seed + first_seed - 1
-                key = content_key(text, moved, _core.__version__)
+                key = content_key(text, moved, engine())
                 tasks.append(Task(point.variant, axes, moved, scenario, key, files=files, **hosts))
         if len(chosen) == len(points):  # else one that was left out may have them
             names.require()
@@ -306,6 +307,24 @@ def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
                 document = document.get(part, "") if isinstance(document, dict) else ""
         found.append({"path": key, "value": value, "document": "" if document == "" else str(document)})
     return found
+
+
+def engine() -> str:
+    """What simulates: the version, a digest of the sources, and one of a module with mechanisms of its own.
+
+    Version numbers stay for many changes of results.
+    """
+    from tidegate import _core
+
+    parts = [_core.__version__, getattr(_core, "__engine__", "")]
+    if _core.__name__ != "tidegate._core":
+        parts.append(_digest_of(_core.__file__))
+    return "+".join(part for part in parts if part)
+
+
+@functools.cache
+def _digest_of(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
 def content_key(scenario_json: str, seed: int, version: str) -> str:

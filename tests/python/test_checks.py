@@ -301,3 +301,27 @@ def test_a_range_is_compared_in_its_unit(tmp_path):
     for ends in ('{ at_most = "50" }', '{ at_least = "1kB" }', '{ at_least = "1ms", at_most = 7 }'):
         with pytest.raises(MeasureError, match="cannot compare '5ms' with"):
             chosen(ends, "5ms")
+
+
+def test_a_point_that_fails_for_certain_is_not_hidden_by_one_that_is_noisy(tmp_path):
+    check = make(tmp_path, f"at_most = 0.59\n{TEXT}")
+    still = [point(0.594, seed, load="1Mbit") for seed in range(1, 5)]
+    noisy = [point(value, seed, load="2Mbit") for seed, value in enumerate((0.5, 0.9, 0.55, 0.8), 1)]
+    assert checks.evaluate(check, noisy).status == "pass"
+    outcome = checks.evaluate(check, still + noisy)
+    assert (outcome.status, outcome.where) == ("fail", "nbp, load=1Mbit")
+
+
+def test_seeds_that_gave_the_same_decide_only_where_nothing_is_drawn_or_they_are_many(tmp_path):
+    check = make(tmp_path, f"at_least = 0.99\n{TEXT}")
+
+    def points(count, **more):
+        of = {key: (lambda seed, value=value: value * seed) for key, value in more.items()}
+        made = [point(1.0, seed) for seed in range(1, count + 1)]
+        for one in made:
+            one.summary.update({key: make_value(one.seed) for key, make_value in of.items()})
+        return made
+
+    assert checks.undecided([check], points(4)) == set()
+    assert len(checks.undecided([check], points(4, delay=0.1))) == 1
+    assert checks.undecided([check], points(12, delay=0.1)) == set()

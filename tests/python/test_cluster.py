@@ -1,6 +1,7 @@
 """Runs on a cluster: what goes over the wire, and that nothing is lost whatever happens on the way."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -132,6 +133,16 @@ def test_a_worker_ends_when_its_time_is_over_and_says_what_went_wrong(tasks):
         cluster_worker.make(tasks[0].files.message, cluster.order_of(other)), other
     )
     assert "another scenario of these files" in str(found[0])
+    # Nor is anything taken that would have come after it, or of another point.
+    others = [SimpleNamespace(**{**vars(task), "key": "0" * 24}) for task in tasks[1:]]
+    mixed = [tasks[0], *others]
+    _, _, found = cluster.read_reply(
+        cluster_worker.make(tasks[0].files.message, cluster.order_of(mixed)), mixed
+    )
+    assert isinstance(found[0], experiment.PointResult)
+    assert len(found) < len(mixed)
+    wrong = [of for of in found if isinstance(of, TidegateError)]
+    assert len(wrong) == 1 and found[-1] is wrong[0]
 
     head = wire.unpack(tasks[0].files.message)[0]
     head["files"]["own/parts/network.toml"] = NETWORK.replace('"20Mbit"', '"fast"')
@@ -173,7 +184,10 @@ def test_a_worker_has_the_mechanisms_that_who_asks_has(tmp_path):
     told = subprocess.run(
         [sys.executable, "-c", asked], env=environment, check=True, capture_output=True, text=True
     )
-    assert json.loads(told.stdout) == {"version": "7.5", "core": "mine._core"}
+    told = json.loads(told.stdout)
+    assert (told["version"], told["core"]) == ("7.5", "mine._core")
+    digest = hashlib.sha256((tmp_path / "mine" / "_core.py").read_bytes()).hexdigest()[:16]
+    assert told["engine"] == f"7.5+{digest}", "its mechanisms are what it simulates with"
 
 
 @pytest.mark.parametrize("name", ["../elsewhere.toml", "/tmp/elsewhere.toml", "a/../../elsewhere.toml"])
@@ -373,7 +387,8 @@ def test_a_worker_makes_the_same_scenarios_of_every_experiment_that_ships(core):
         there = cluster_worker._Experiment(tasks[0].files.message)
         for task in tasks:
             scenario = there._scenario(experiment.place_of(task))
-            assert experiment.content_key(scenario.to_json(), task.seed, core.__version__) == task.key, name
+            key = experiment.content_key(scenario.to_json(), task.seed, experiment.engine())
+            assert key == task.key, name
             count += 1
     assert count > 500
 

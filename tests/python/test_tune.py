@@ -248,7 +248,8 @@ class TestStopping:
         tuning = declared.read(Path("delay.toml"))
 
         def trial(number, delays, used=1.0):
-            return trials.Trial(number, {}, per_seed={"delay": delays, "used": [used] * len(delays)})
+            of_seeds = [used + 0.001 * seed for seed in range(len(delays))]
+            return trials.Trial(number, {}, per_seed={"delay": delays, "used": of_seeds})
 
         best = trial(1, [10.0, 20.0, 30.0, 40.0, 50.0])
         # By one each, whatever the seed: that is beyond doubt, though seeds differ by more.
@@ -257,6 +258,10 @@ class TestStopping:
         assert trials.clearly_worse(trial(2, [9.0, 19.0]), [best], tuning) == ""
         assert trials.clearly_worse(trial(2, [11.0]), [best], tuning) == ""
         assert "limit" in trials.clearly_worse(trial(2, [1.0, 2.0], used=0.7), [best], tuning)
+        # Counts: two seeds that agree say nothing, four do.
+        assert trials.clearly_worse(trial(2, [11.0, 21.0]), [best], tuning) == ""
+        equal = trial(2, [11.0, 21.0, 31.0, 41.0])
+        assert trials.clearly_worse(equal, [best], tuning) == "worse than trial 1"
 
 
 class TestKept:

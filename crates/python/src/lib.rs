@@ -21,6 +21,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__engine__", env!("TIDEGATE_ENGINE"))?;
     module.add("ConfigError", py.get_type::<config::ConfigError>())?;
     module.add_class::<config::PyScenario>()?;
     module.add_class::<config::PyExperiment>()?;

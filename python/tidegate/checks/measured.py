@@ -13,13 +13,10 @@ from tidegate.errors import MeasureError
 from tidegate.experiment import Place, PointResult, place_of
 
 
-def decisive(check: Check, points: Sequence[PointResult]) -> tuple[stats.Estimate, str, float]:
-    """The value that decides, where it was measured, and its margin to the bounds."""
-    measured = estimates(check, points)
-    estimate, members = min(measured, key=lambda each: check.bounds.margin(each[0].mean))
+def where_of(check: Check, members: Sequence[PointResult]) -> str:
+    """Where a value was measured that comes from these runs."""
     labels = dict.fromkeys(point.label for point in members if matches(point, check.where))
-    where = next(iter(labels)) if len(labels) == 1 else f"{check.reduce} over {len(labels)} points"
-    return estimate, where, check.bounds.margin(estimate.mean)
+    return next(iter(labels)) if len(labels) == 1 else f"{check.reduce} over {len(labels)} points"
 
 
 def estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.Estimate, list[PointResult]]]:

@@ -3,13 +3,14 @@
 Where that could go either way with other seeds, `undecided` says so, and `seeding` runs more.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate import quantities, stats
 from tidegate.checks.declared import Check
-from tidegate.checks.measured import decisive, estimates, matches
+from tidegate.checks.measured import estimates, matches, where_of
 from tidegate.errors import MeasureError
 from tidegate.experiment import Place, PointResult, place_of
 
@@ -18,6 +19,11 @@ NOT_COMPARABLE = "not comparable"
 # A measurement that lies less than this inside its bounds could as well lie outside, and the other way round:
 # it passes, and says so. More seeds were run before that, up to as many as the experiment allows.
 NOISE_SIGMAS = 2.0
+# What decides among the points of a check.
+_WORST_FIRST = ("fail", "differs", "pass")
+# So many seeds that gave the same decide, where others may give something else: what comes in one of four
+# is seen by then with 97 %.
+_EQUAL_SEEDS = 12
 WITHIN_NOISE = "within its noise"
 
 
@@ -71,13 +77,23 @@ def evaluate(check: Check, points: Sequence[PointResult], quick: bool = False) -
     try:
         if quick and points and not any(matches(point, check.where) for point in points):
             return Outcome(check, "skipped", note="its points are not part of the quick form")
-        measured, where, margin = decisive(check, points)
+        judged = [_judged(check, measured, members, quick) for measured, members in estimates(check, points)]
     except MeasureError as error:
         return Outcome(check, "fail", note=str(error))
+    # The worst decides: one that fails for certain does not pass because another is farther off, and noisier.
+    _, outcome = min(judged, key=lambda one: (_WORST_FIRST.index(one[1].status), one[0]))
+    return outcome
+
+
+def _judged(
+    check: Check, measured: stats.Estimate, members: Sequence[PointResult], quick: bool
+) -> tuple[float, Outcome]:
+    """The margin of one value to the bounds, and its outcome."""
+    margin = check.bounds.margin(measured.mean)
     interval = None if measured.low is None or measured.high is None else (measured.low, measured.high)
     sigmas = stats.in_standard_errors(margin, measured)
     status, note = _judge(check, measured, margin, sigmas, quick)
-    return Outcome(check, status, measured.mean, interval, where, note, sigmas)
+    return margin, Outcome(check, status, measured.mean, interval, where_of(check, members), note, sigmas)
 
 
 def _judge(
@@ -122,7 +138,7 @@ def undecided(judged: Sequence[Check], points: Sequence[PointResult]) -> set[Pla
     for check in judged:
         try:
             for estimate, members in estimates(check, points):
-                if not _is_decided(check, estimate):
+                if not _is_decided(check, estimate) or _may_be_chance(check, estimate, members):
                     found |= {place_of(point) for point in members}
         except MeasureError:
             continue
@@ -132,6 +148,17 @@ def undecided(judged: Sequence[Check], points: Sequence[PointResult]) -> set[Pla
 def _is_decided(check: Check, measured: stats.Estimate) -> bool:
     sigmas = stats.in_standard_errors(check.bounds.margin(measured.mean), measured)
     return sigmas is None or abs(sigmas) >= stats.t_995(measured.count - 1)
+
+
+def _may_be_chance(check: Check, measured: stats.Estimate, members: Sequence[PointResult]) -> bool:
+    """Whether seeds that all gave the same may yet differ, as counts do; what draws nothing does not."""
+    if measured.low is None or measured.low != measured.high or measured.count >= _EQUAL_SEEDS:
+        return False
+    whole: dict[Place, set[str]] = {}
+    for point in members:
+        summary = {key: value for key, value in point.summary.items() if key != "seed"}
+        whole.setdefault(place_of(point), set()).add(json.dumps(summary, sort_keys=True))
+    return any(len(texts) > 1 for texts in whole.values())
 
 
 def status_of(outcomes: Sequence[Outcome]) -> str:

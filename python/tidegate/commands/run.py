@@ -100,7 +100,7 @@ def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunRes
     raw = {"title": scenario.title or scenario.name} | {
         key: description[key] for key in ("description", "source", "parameters") if description.get(key)
     }
-    key = experiment.content_key(scenario.to_json(), seed, _core.__version__)
+    key = experiment.content_key(scenario.to_json(), seed, experiment.engine())
     point = experiment.PointResult(None, {}, seed, json.loads(result.summary_json), key, result)
     info = experiment.Info.from_raw(scenario.name or path.stem, raw)
     stored = store.StoredResult("run", info, description, [point], version=_core.__version__)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,10 +98,11 @@ def _card(
     overrides: Overrides,
 ) -> Card:
     made = points.ordered()
+    asked = Counter((task.axes["mechanism"], task.axes["scenario"]) for task in laid.tasks)
     return Card(
         suite=of_suite,
         mechanisms=compared,
-        lines=cards.lines_of(of_suite, compared, made, laid.obstacles),
+        lines=cards.lines_of(of_suite, compared, made, laid.obstacles, asked),
         runs=len(made),
         seeds=sorted({point.seed for point in made}),
         simulated_s=sum(task.scenario.duration_s for task in laid.tasks),

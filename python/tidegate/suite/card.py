@@ -80,8 +80,9 @@ def lines_of(
     mechanisms: Sequence[Mechanism],
     points: Sequence[PointResult],
     obstacles: Mapping[tuple[str, str], str],
+    asked: Mapping[tuple[str, str], int],
 ) -> list[Line]:
-    """Every row of the card, ranked."""
+    """Every row of the card, ranked. Of a pair so many points are `asked`; without all it has no value."""
     by_pair: dict[tuple[str, str], list[PointResult]] = {}
     for point in points:
         by_pair.setdefault((point.axes["mechanism"], point.axes["scenario"]), []).append(point)
@@ -91,7 +92,14 @@ def lines_of(
             cells = {}
             for mechanism in mechanisms:
                 pair = mechanism.name, group.experiment
-                cells[mechanism.name] = _cell(row, by_pair.get(pair, ()), obstacles.get(pair, ""))
+                made = by_pair.get(pair, ())
+                lacking = asked.get(pair, 0) - len(made)
+                obstacle = obstacles.get(pair, "")
+                if made and lacking > 0:
+                    failed = "1 of its runs" if lacking == 1 else f"{lacking} of its runs"
+                    cells[mechanism.name] = Cell(None, problem=obstacle or f"{failed} failed")
+                else:
+                    cells[mechanism.name] = _cell(row, made, obstacle)
             lines.append(Line(group, row, _ranked(row, cells)))
     return lines
 

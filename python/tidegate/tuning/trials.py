@@ -17,6 +17,8 @@ from tidegate.tuning.runs import Measured
 
 WHOLE, STOPPED, FAILED = "whole", "stopped", "failed"
 DEFAULTS = 0  # the number of the trial that has the defaults
+# So many seeds that gave the same say something.
+_EQUAL_SEEDS = 4
 # Of one run, by name; and of all runs of the defaults by place and seed.
 Values = Mapping[str, float]
 Base = Mapping[tuple[Place, int], Values]
@@ -101,7 +103,7 @@ def clearly_worse(trial: Trial, others: Sequence[Trial], tuning: Tuning) -> str:
     """
     for limit in tuning.limits:
         estimate = stats.estimate(trial.per_seed[limit.name])
-        if limit.is_outside(estimate.low, estimate.high):
+        if _is_spread(estimate) and limit.is_outside(estimate.low, estimate.high):
             return f"breaks the limit {limit.label}"
     for other in others:
         if all(_is_worse(trial, other, objective) for objective in tuning.objectives):
@@ -111,7 +113,12 @@ def clearly_worse(trial: Trial, others: Sequence[Trial], tuning: Tuning) -> str:
 
 def _is_worse(trial: Trial, other: Trial, objective: Objective) -> bool:
     difference = stats.estimate(differences(trial, other, objective))
-    return difference.low is not None and difference.low > 0
+    return _is_spread(difference) and difference.low is not None and difference.low > 0
+
+
+def _is_spread(estimate: stats.Estimate) -> bool:
+    """Whether an interval says something: of few seeds that gave the same, as counts do, it does not."""
+    return estimate.low != estimate.high or estimate.count >= _EQUAL_SEEDS
 
 
 def differences(trial: Trial, other: Trial, objective: Objective) -> list[float]:

@@ -61,6 +61,16 @@ impl Link {
         self.arm(world);
     }
 
+    /// Whether the other direction uses the same medium.
+    pub(crate) fn shares_its_medium(&self) -> bool {
+        self.port.scheduled().is_some_and(Scheduled::shares_its_medium)
+    }
+
+    /// The medium that it shares may be free at another instant.
+    pub(crate) fn ask_anew<O>(&mut self, world: &mut World<O>) {
+        self.arm(world);
+    }
+
     /// Takes the link down (everything on it and in its queue is lost) or up.
     pub(crate) fn set_up<O: Observer>(&mut self, up: bool, world: &mut World<O>) {
         if self.is_up() == up {

@@ -110,6 +110,10 @@ impl Scheduled {
         waiting
     }
 
+    pub(super) const fn shares_its_medium(&self) -> bool {
+        self.share.is_some()
+    }
+
     pub(super) fn held_packets(&self) -> usize {
         self.waiting().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
     }

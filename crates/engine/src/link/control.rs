@@ -55,7 +55,8 @@ impl Link {
         self.arm(world);
     }
 
-    /// From now on bits travel for `delay`. Packets do not overtake each other on the way.
+    /// From now on bits travel for `delay`, those that are on the way as well: what has travelled for longer arrives now. So packets do
+    /// not overtake each other.
     pub(crate) fn set_delay<O>(&mut self, delay: Span, world: &mut World<O>) {
         self.wire.delay = delay;
         self.arm(world);

@@ -50,6 +50,11 @@ impl SharedMedium {
     pub(crate) fn move_end(&mut self, side: usize, ends: Time) {
         if self.last == side {
             self.free_at = ends;
+            let other = &mut self.asks_at[1 - side];
+            if *other < Time::MAX {
+                // Who waits for the end does so no longer than it takes.
+                *other = ends.min(*other);
+            }
         }
     }
 
@@ -89,6 +94,21 @@ mod tests {
         medium.start(1, at(20));
         assert!(!medium.may_start(0, at(10)));
         assert!(medium.may_start(0, at(20)), "the other has not asked");
+    }
+
+    #[test]
+    fn who_waits_for_an_end_that_comes_sooner_asks_sooner() {
+        let mut medium = SharedMedium::new();
+        medium.start(0, at(10));
+        medium.move_end(0, at(9));
+        assert_eq!(medium.asks_at(1), Time::MAX, "it has nothing to send");
+        assert!(!medium.may_start(1, at(5)));
+        medium.move_end(1, at(6));
+        assert_eq!(medium.asks_at(1), at(9), "it is not the one that sends");
+        medium.move_end(0, at(7));
+        assert_eq!(medium.asks_at(1), at(7));
+        assert!(!medium.may_start(0, at(7)), "the other waits");
+        assert!(medium.may_start(1, at(7)));
     }
 
     #[test]

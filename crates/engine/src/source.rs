@@ -2,7 +2,7 @@
 
 use tidegate_mechanism::hop::nbq::AdvisedSource;
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_units::{Span, Time, TransmissionClock};
+use tidegate_units::{GapClock, Span, Time, TransmissionClock};
 
 use crate::network::{ApplicationSpec, OnOffDistribution, StartSpec};
 
@@ -35,6 +35,8 @@ pub(crate) struct Source {
     random: Substream,
     /// Spacing of datagrams at a constant rate.
     clock: Option<TransmissionClock>,
+    /// Spacing of datagrams at random.
+    gaps: GapClock,
     state: State,
     /// When it began.
     started: Option<Time>,
@@ -77,6 +79,7 @@ impl Source {
             datagrams,
             random,
             clock,
+            gaps: GapClock::default(),
             state,
             started: None,
             next,
@@ -189,7 +192,7 @@ impl Source {
         let (bytes, gap) = match (&self.application, &mut self.clock) {
             (&ApplicationSpec::ConstantRate { packet_bytes, jitter, .. }, Some(clock)) => {
                 let gap = clock.transmit(packet_bytes);
-                (packet_bytes, jittered(gap, jitter, &mut self.random))
+                (packet_bytes, jittered(gap, jitter, &mut self.random, &mut self.gaps))
             }
             (
                 &(ApplicationSpec::OnOff { packet_bytes, .. }
@@ -198,12 +201,12 @@ impl Source {
             ) => (packet_bytes, clock.transmit(packet_bytes)),
             (&ApplicationSpec::Poisson { rate, packet_bytes }, _) => {
                 let mean = f64::from(packet_bytes) / rate.as_bytes_per_second_f64();
-                (packet_bytes, Span::from_secs_f64(self.random.exponential(mean)))
+                (packet_bytes, self.gaps.gap(self.random.exponential(mean)))
             }
             (&ApplicationSpec::Markov { rate, mean_packet_bytes }, _) => {
                 let mean_bytes = f64::from(mean_packet_bytes);
                 let mean_gap = mean_bytes / rate.as_bytes_per_second_f64();
-                let gap = Span::from_secs_f64(self.random.exponential(mean_gap));
+                let gap = self.gaps.gap(self.random.exponential(mean_gap));
                 (whole_bytes(self.random.exponential(mean_bytes)), gap)
             }
             _ => unreachable!("only datagram applications schedule packets"),
@@ -219,11 +222,11 @@ fn whole_bytes(bytes: f64) -> u32 {
 }
 
 /// `gap`, longer or shorter by up to `jitter` of itself.
-fn jittered(gap: Span, jitter: f64, random: &mut Substream) -> Span {
+fn jittered(gap: Span, jitter: f64, random: &mut Substream, gaps: &mut GapClock) -> Span {
     if jitter <= 0.0 {
         return gap;
     }
-    Span::from_secs_f64(gap.as_secs_f64() * (1.0 + jitter * (2.0 * random.uniform() - 1.0)))
+    gaps.gap(gap.as_secs_f64() * (1.0 + jitter * (2.0 * random.uniform() - 1.0)))
 }
 
 #[cfg(test)]
@@ -251,6 +254,31 @@ mod tests {
         assert_eq!(acts.len(), 375 + 1);
         assert_eq!(acts[3].0, 8_000_000);
         assert_eq!(acts.last().unwrap().1, Act::Close);
+    }
+
+    /// A hundred thousand packets of 64 bytes at `gbps` take as long as they should, whatever is left of each nanosecond.
+    fn keeps_its_rate(application: ApplicationSpec, gbps: f64) {
+        let mut source = Source::new(application, true, StartSpec::At(Time::ZERO), None, Seed(1));
+        let (mut packets, mut last) = (0, Time::ZERO);
+        while packets < 100_000 {
+            last = source.next().unwrap();
+            packets += i32::from(matches!(source.poll(last), Some(Act::Datagram(_))));
+        }
+        let secs = f64::from(packets) * 64.0 * 8.0 / (gbps * 1e9);
+        assert!((last.as_secs_f64() / secs - 1.0).abs() < 0.02, "{last} in place of {secs} s");
+    }
+
+    #[test]
+    fn random_gaps_of_nanoseconds_and_less_keep_their_rate() {
+        for gbps in [360, 5_000] {
+            let rate = BitRate::from_mbps(gbps * 1_000);
+            keeps_its_rate(ApplicationSpec::Poisson { rate, packet_bytes: 64 }, gbps as f64);
+            keeps_its_rate(ApplicationSpec::Markov { rate, mean_packet_bytes: 64 }, gbps as f64);
+            keeps_its_rate(
+                ApplicationSpec::ConstantRate { rate, packet_bytes: 64, jitter: 1.0 },
+                gbps as f64,
+            );
+        }
     }
 
     #[test]

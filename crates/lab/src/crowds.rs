@@ -220,6 +220,7 @@ fn idle_times_of(
         domain.mechanism = None;
     }
     alone.hops.clear();
+    alone.fluids.clear();
     alone.follows = None;
     // What happens at given instants, and what the media do to packets, is no part of an idle network.
     alone.script.clear();
@@ -245,4 +246,33 @@ fn idle_times_of(
     let mut found = simulation.probed(0).to_vec();
     found.dedup_by_key(|&mut (size, _)| size);
     Ok(IdleTimes::new(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_scenario::Document;
+
+    /// How long transfers of `bytes` take alone beside `flows`.
+    fn idle_s(flows: &str, bytes: u64) -> f64 {
+        let text = format!(
+            r#"
+            duration = "10s"
+            nodes = {{ hosts = ["a", "b"] }}
+            links.l = {{ between = ["a", "b"], rate = "10Mbit", delay = "10ms", queue = {{ limit = "1000p" }} }}
+            flows.t = {{ from = "a", to = "b", transport = "tcp", application = {{ kind = "transfers", arrivals = {{ kind = "even", every = "1s" }}, sizes = {{ kind = "fixed", size = "100kB" }} }} }}
+            {flows}
+            "#
+        );
+        let scenario = Document::from_text("test.toml", &text).unwrap().scenario().unwrap();
+        idle_times(&scenario, &crate::lower::network(&scenario), 1).unwrap()[0].of(bytes).unwrap()
+    }
+
+    #[test]
+    fn an_idle_network_has_no_fluids() {
+        let alone = idle_s("", 50_000);
+        assert!((0.06..0.5).contains(&alone), "{alone}");
+        let fluid = r#"flows.many = { from = "a", to = "b", fluid = { count = 20 } }"#;
+        assert!((idle_s(fluid, 50_000) - alone).abs() < 1e-9, "{} and {alone}", idle_s(fluid, 50_000));
+    }
 }

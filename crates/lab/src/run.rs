@@ -239,8 +239,7 @@ impl<O: Observer> Run<O> {
         }
         if !self.warm && self.simulation.now() == Time::ZERO + self.scenario.warmup {
             self.warm = true;
-            self.simulation.restart_statistics();
-            self.sampler.resume(&mut self.simulation);
+            self.sampler.restart(&mut self.simulation);
         }
         if is_due { self.sampler.series().count() as u64 } else { 0 }
     }

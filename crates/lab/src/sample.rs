@@ -75,15 +75,26 @@ impl Sampler {
         self.last = now;
     }
 
-    /// The counters were set back: rates go on from what they are now.
-    pub(crate) fn resume<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
-        for index in 0..self.series.len() {
-            match self.read(index, simulation) {
-                Reading::Value(_) => {}
-                Reading::Counter { count, .. } => self.before[index] = count,
-                Reading::Ratio { count, of } => (self.before[index], self.before_of[index]) = (count, of),
-            }
+    /// The statistics begin anew. What was counted since the last sample still belongs to the next one.
+    pub(crate) fn restart<O: Observer>(&mut self, simulation: &mut Simulation<O>) {
+        let counted = self.counts(simulation);
+        simulation.restart_statistics();
+        for (index, ((was, was_of), (is, is_of))) in
+            counted.into_iter().zip(self.counts(simulation)).enumerate()
+        {
+            self.before[index] += is - was;
+            self.before_of[index] += is_of - was_of;
         }
+    }
+
+    /// By series: the counter behind a rate, and that which it is a ratio of.
+    fn counts<O: Observer>(&self, simulation: &mut Simulation<O>) -> Vec<(f64, f64)> {
+        let count = |index| match self.read(index, simulation) {
+            Reading::Value(_) => (0.0, 0.0),
+            Reading::Counter { count, .. } => (count, 0.0),
+            Reading::Ratio { count, of } => (count, of),
+        };
+        (0..self.series.len()).map(count).collect()
     }
 
     pub(crate) fn finish(self) -> Vec<Series> {

@@ -13,7 +13,7 @@ mod text;
 mod types;
 
 pub use parse::{Limit, UnitError};
-pub use serialize::TransmissionClock;
+pub use serialize::{GapClock, TransmissionClock};
 #[cfg(feature = "text")]
 pub use text::Quantity;
 pub use types::{BitRate, Bytes, Span, Time};

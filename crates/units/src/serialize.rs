@@ -1,4 +1,4 @@
-//! How long packets occupy a link, exactly over any horizon.
+//! How long packets occupy a link and how far apart they are, exactly over any horizon.
 
 use crate::types::NANOS_PER_SECOND;
 use crate::{BitRate, Span};
@@ -67,9 +67,47 @@ impl TransmissionClock {
     }
 }
 
+/// Turns real-valued distances in time into spans and carries the part of a nanosecond that is left from one to the next, so
+/// that events on average come at their rate, also where they are nanoseconds apart or less.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GapClock {
+    /// Part of a nanosecond that the gaps before left.
+    remainder: f64,
+}
+
+impl GapClock {
+    /// The next gap, of `secs`; negative and NaN give what was left, too large gives [`Span::MAX`].
+    #[inline]
+    pub fn gap(&mut self, secs: f64) -> Span {
+        // `max` turns NaN to zero, and `as` saturates.
+        let nanos = (secs * NANOS_PER_SECOND as f64).max(0.0) + self.remainder;
+        let whole = nanos as u64;
+        self.remainder = (nanos - whole as f64).min(1.0);
+        Span::from_nanos(whole)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gaps_below_a_nanosecond_are_not_lost() {
+        let mut gaps = GapClock::default();
+        let total: u64 = (0..1_000_000).map(|_| gaps.gap(0.3e-9).as_nanos()).sum();
+        assert!(total.abs_diff(300_000) <= 1, "{total}");
+        assert_eq!(GapClock::default().gap(1.7e-9), Span::from_nanos(1), "the first is rounded down");
+    }
+
+    #[test]
+    fn gaps_that_are_no_lengths_saturate() {
+        let mut gaps = GapClock::default();
+        for secs in [f64::NAN, -1.0, f64::NEG_INFINITY, f64::INFINITY, 1e300, f64::NAN, 1e-9] {
+            let gap = gaps.gap(secs);
+            let nanos = (secs * 1e9).max(0.0) as u64;
+            assert!(gap.as_nanos().abs_diff(nanos) <= 1, "{secs} s gave {gap}");
+        }
+    }
 
     #[test]
     fn a_busy_link_moves_exactly_its_rate() {

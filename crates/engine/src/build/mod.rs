@@ -78,8 +78,9 @@ impl Network {
         for (index, spec) in self.flows.iter().enumerate() {
             let first_sink = ends.sinks.len() as u32;
             let carrier = ends.add(index as u32, spec, seed);
-            let (forward, reverse) =
-                plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs)?;
+            let [forward, reverse] =
+                plan_flow(&self, index, carrier, first_sink, &borders, &mut planner, seed, &mut programs);
+            let (forward, reverse) = (forward?, reverse?);
             let source_seed = Seed::for_component(seed, &format!("flows.{}.source", spec.name));
             let datagrams = matches!(carrier, Carrier::Datagrams { .. });
             let source = Source::new(spec.application.clone(), datagrams, spec.start, spec.stop, source_seed);

@@ -12,7 +12,7 @@ use crate::planner::{Naming, Planner};
 use crate::program::{Programs, Routes, Step};
 use crate::simulation::{Carrier, Simulation};
 
-/// The programs of flow `index`, there and back.
+/// The programs of flow `index`, there and back: one of them can be missing without the other.
 #[allow(clippy::too_many_arguments, reason = "the parts of a simulation, before they are one")]
 pub(super) fn plan_flow(
     network: &Network,
@@ -23,7 +23,7 @@ pub(super) fn plan_flow(
     planner: &mut Planner,
     run_seed: u64,
     programs: &mut Programs,
-) -> Result<(Routes, Routes), BuildError> {
+) -> [Result<Routes, BuildError>; 2] {
     let spec = &network.flows[index];
     let stream = |way: &str| match network.multipath {
         Multipath::None => Substream::new(Seed(0)),
@@ -46,13 +46,12 @@ pub(super) fn plan_flow(
             spec.to.iter().zip(first_sink..).map(|(&node, sink)| (node, Step::Datagram(sink))).collect()
         }
     };
-    let forward =
-        planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming)?;
+    let forward = planner.routes(spec.from, &ends, network.multipath, &mut stream("path"), programs, &naming);
     let back = match carrier {
         Carrier::Tcp(connection) => Step::TcpAck(connection),
         Carrier::Crowd(connection) => Step::CrowdAck(connection),
         Carrier::Stream(number) => Step::StreamReport(number),
-        Carrier::Datagrams { .. } | Carrier::External => return Ok((forward, Routes::One(0))),
+        Carrier::Datagrams { .. } | Carrier::External => return [forward, Ok(Routes::One(0))],
     };
     let mut random = stream("path_back");
     let reverse = planner.routes(
@@ -62,8 +61,8 @@ pub(super) fn plan_flow(
         &mut random,
         programs,
         &naming_back,
-    )?;
-    Ok((forward, reverse))
+    );
+    [forward, reverse]
 }
 
 impl<O: Observer> Simulation<O> {
@@ -121,10 +120,8 @@ impl<O: Observer> Simulation<O> {
                 self.run_seed,
                 &mut self.programs,
             );
-            let (forward, reverse) = planned.unwrap_or_else(|_| {
-                let nowhere = Routes::One(self.programs.nowhere());
-                (nowhere.clone(), nowhere)
-            });
+            let [forward, reverse] =
+                planned.map(|way| way.unwrap_or_else(|_| Routes::One(self.programs.nowhere())));
             self.flows[index].forward = forward;
             self.flows[index].reverse = reverse;
         }

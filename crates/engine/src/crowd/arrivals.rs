@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_mechanism::random::Substream;
-use tidegate_units::{Span, Time};
+use tidegate_units::{GapClock, Span, Time};
 
 /// When transfers come.
 #[derive(Clone, PartialEq, Debug)]
@@ -29,6 +29,8 @@ pub enum ArrivalsSpec {
 pub(super) struct Arrivals {
     spec: ArrivalsSpec,
     next: Option<Time>,
+    /// Spacing of those at random.
+    gaps: GapClock,
     /// Of a list: when it began, and how far it is.
     start: Time,
     position: usize,
@@ -36,7 +38,8 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     pub(super) fn new(spec: &ArrivalsSpec, start: Time, random: &mut Substream) -> Self {
-        let mut arrivals = Self { spec: spec.clone(), next: None, start, position: 0 };
+        let gaps = GapClock::default();
+        let mut arrivals = Self { spec: spec.clone(), next: None, gaps, start, position: 0 };
         arrivals.next = match spec {
             // The first one is as random as the others.
             ArrivalsSpec::Poisson { .. } => arrivals.after(start, random),
@@ -65,7 +68,7 @@ impl Arrivals {
     fn after(&mut self, at: Time, random: &mut Substream) -> Option<Time> {
         Some(match &self.spec {
             ArrivalsSpec::Poisson { mean } => {
-                at.saturating_add(Span::from_secs_f64(random.exponential(mean.as_secs_f64())))
+                at.saturating_add(self.gaps.gap(random.exponential(mean.as_secs_f64())))
             }
             ArrivalsSpec::Even { every, .. } => at.saturating_add(*every),
             ArrivalsSpec::List(list) => {
@@ -73,5 +76,23 @@ impl Arrivals {
                 self.start.saturating_add(list.get(self.position)?.0)
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_mechanism::random::Seed;
+
+    #[test]
+    fn what_comes_every_few_nanoseconds_keeps_its_rate() {
+        let spec = ArrivalsSpec::Poisson { mean: Span::from_nanos(3) };
+        let mut random = Substream::new(Seed(1));
+        let mut arrivals = Arrivals::new(&spec, Time::ZERO, &mut random);
+        for _ in 0..100_000 {
+            arrivals.poll(Time::MAX, &mut random).unwrap();
+        }
+        let mean = arrivals.next().unwrap().as_secs_f64() * 1e9 / 1e5;
+        assert!((mean - 3.0).abs() < 0.05, "{mean} ns apart");
     }
 }

@@ -149,7 +149,9 @@ impl TransferTally {
         }
         self.completed += 1;
         self.completed_bytes += bytes;
-        let slowdown = self.idle.of(bytes).map(|idle| took.as_secs_f64() / idle);
+        // Where an idle network takes no time at all, nothing is so many times longer.
+        let idle = self.idle.of(bytes).filter(|&idle| idle > 0.0);
+        let slowdown = idle.map(|idle| took.as_secs_f64() / idle);
         self.times.add(took, slowdown);
         self.by_class[SizeClass::of(bytes).0].add(took, slowdown);
     }
@@ -192,6 +194,19 @@ mod tests {
         }
         assert_eq!(IdleTimes::default().of(5), None);
         assert_eq!(IdleTimes::new(vec![(10, Span::from_millis(3))]).of(99), Some(0.003));
+    }
+
+    #[test]
+    fn what_takes_no_time_in_an_idle_network_has_no_slowdown() {
+        let idle = IdleTimes::new(vec![(100, Span::ZERO), (200, Span::from_nanos(2))]);
+        let mut tally = TransferTally { idle, ..TransferTally::default() };
+        let period = tally.on_begun();
+        tally.on_completed(100, period, Span::from_nanos(5));
+        assert_eq!((tally.times.mean_slowdown(), tally.times.slowdown_quantile(0.5)), (None, None));
+        tally.on_begun();
+        tally.on_completed(200, period, Span::from_nanos(5));
+        assert_eq!(tally.times.mean_slowdown(), Some(2.5));
+        assert_eq!((tally.completed, tally.times.count()), (2, 2));
     }
 
     #[test]

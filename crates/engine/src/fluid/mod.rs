@@ -9,6 +9,7 @@
 //! came); Gu, Liu & Towsley, "On integrating fluid models with packet simulation", INFOCOM 2004 (packets in the queues of a fluid).
 //! Deviations: what is between two links takes whole steps, at least one; round trips are exact. Acknowledgments take no room.
 
+mod outage;
 mod ways;
 
 use std::collections::VecDeque;
@@ -410,9 +411,13 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let step_s = fluids.step.as_secs_f64();
         let step = fluids.step;
-        for link in &mut fluids.links {
+        let Fluids { links, classes, .. } = &mut *fluids;
+        for link in links {
             let (port, tally) = port_of(&mut self.links, link.id);
             port.settle(now, tally);
+            if port.take_emptied() {
+                link.lose_all(classes, step_s);
+            }
             let packets = port.take_brought();
             link.push(step_s, packets.joined_bytes);
             link.serve_down_to(port.work());
@@ -440,7 +445,6 @@ impl<O: Observer> Simulation<O> {
             let mut overflow = port.join(passes, link.brought, step, tally);
             if !is_up {
                 port.close();
-                link.waiting.clear();
                 overflow = 1.0;
             }
             for (slot, &(class, hop)) in link.members.iter().enumerate() {

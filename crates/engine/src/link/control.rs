@@ -55,9 +55,20 @@ impl Link {
         self.arm(world);
     }
 
-    /// From now on bits travel for `delay`. Packets do not overtake each other on the way.
+    /// From now on bits travel for `delay`, those that are on the way as well: what has travelled for longer arrives now. So packets do
+    /// not overtake each other.
     pub(crate) fn set_delay<O>(&mut self, delay: Span, world: &mut World<O>) {
         self.wire.delay = delay;
+        self.arm(world);
+    }
+
+    /// Whether the other direction uses the same medium.
+    pub(crate) fn shares_its_medium(&self) -> bool {
+        self.port.scheduled().is_some_and(Scheduled::shares_its_medium)
+    }
+
+    /// The medium that it shares may be free at another instant.
+    pub(crate) fn ask_anew<O>(&mut self, world: &mut World<O>) {
         self.arm(world);
     }
 

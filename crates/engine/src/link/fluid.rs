@@ -47,6 +47,8 @@ pub(crate) struct FluidPort {
     /// What may be in the queue beyond its limit until the next step: what the link sends in one.
     slack_bytes: f64,
     brought: Brought,
+    /// It went down since that was last asked.
+    emptied: bool,
     random: Substream,
     /// Integrals that are no whole byte nanoseconds and nanoseconds yet.
     byte_nanos: f64,
@@ -71,6 +73,7 @@ impl FluidPort {
             overflow: 0.0,
             slack_bytes: 0.0,
             brought: Brought::default(),
+            emptied: false,
             random: Substream::new(context.seed),
             byte_nanos: 0.0,
             packet_nanos: 0.0,
@@ -193,6 +196,8 @@ impl FluidPort {
         self.settle(now, sink.tally);
         self.work = 0.0;
         self.inflow = 0.0;
+        self.brought.joined_bytes = 0.0;
+        self.emptied = true;
         for transit in wire.transits.drain() {
             sink.on_drop(transit.packet, DropReason::LinkDown);
         }
@@ -202,6 +207,11 @@ impl FluidPort {
     /// What packets brought since it was last asked.
     pub(crate) fn take_brought(&mut self) -> Brought {
         core::mem::take(&mut self.brought)
+    }
+
+    /// Whether the link went down since it was last asked.
+    pub(crate) fn take_emptied(&mut self) -> bool {
+        core::mem::take(&mut self.emptied)
     }
 
     /// The fluid's part of what left the queue.

@@ -110,13 +110,20 @@ impl Scheduled {
         waiting
     }
 
+    pub(super) const fn shares_its_medium(&self) -> bool {
+        self.share.is_some()
+    }
+
     pub(super) fn held_packets(&self) -> usize {
         self.waiting().packets as usize + self.messages.len() + usize::from(self.serving.is_some())
     }
 
     /// A packet whose last bit is sent at `now` is gone, whether or not the event for it has been handled.
     pub(super) fn length(&self, now: Time) -> (u32, u64) {
-        let backlog = self.waiting();
+        let mut backlog = self.waiting();
+        if !self.messages.is_empty() {
+            self.messages.iter().for_each(|(message, _)| backlog.add(message));
+        }
         match self.serving.filter(|transit| transit.ends > now) {
             Some(transit) => (backlog.packets + 1, backlog.bytes + u64::from(transit.packet.wire_bytes)),
             None => (backlog.packets, backlog.bytes),
@@ -208,6 +215,8 @@ impl Scheduled {
         sink: &mut LinkSink<'_, O>,
     ) {
         let now = packet.arrived;
+        // Until now it did not wait.
+        self.bring_up_to(now, sink.tally);
         if self.messages.len() >= MESSAGES_MAX
             && let Some((oldest, _)) = self.messages.pop_front()
         {

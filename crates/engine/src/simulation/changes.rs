@@ -37,6 +37,7 @@ impl<O: Observer> Simulation<O> {
                     link.set_up(up, &mut self.world);
                 }
             }
+            self.after_medium_change(id);
             self.after_hop_change(id, change);
         }
         if routes_change {
@@ -63,6 +64,13 @@ impl<O: Observer> Simulation<O> {
             self.change_border(change);
         }
         self.arm_script();
+    }
+
+    /// What `link` sends may have got another end: where both directions share a medium, the other may be waiting for it.
+    pub(super) fn after_medium_change(&mut self, link: LinkId) {
+        if self.links[link.0 as usize].shares_its_medium() {
+            self.links[link.reversed().0 as usize].ask_anew(&mut self.world);
+        }
     }
 
     fn change_border(&mut self, change: BorderChange) {

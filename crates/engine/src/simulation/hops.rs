@@ -271,7 +271,10 @@ impl<O: Observer> Simulation<O> {
                 action;
             let (link, route) = self.hops[index as usize].ports[port.index()];
             match action {
-                Action::SetRate { rate, .. } => self.links[link.0 as usize].set_rate(rate, &mut self.world),
+                Action::SetRate { rate, .. } => {
+                    self.links[link.0 as usize].set_rate(rate, &mut self.world);
+                    self.after_medium_change(link);
+                }
                 Action::Release { packet, sequence, .. } => {
                     let is_outside = self.is_outside(packet.flow);
                     let carried = self.world.arena.get_mut(&packet);

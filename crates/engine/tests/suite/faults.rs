@@ -150,6 +150,20 @@ fn a_delay_that_changes_moves_jittered_packets_and_does_not_mix_them() {
     assert_eq!(shifted, arrivals(stream(change)).0);
 }
 
+#[test]
+fn a_shorter_delay_counts_for_what_is_on_the_way_as_well() {
+    let change = |network: &mut Network| {
+        let link = LinkId::of(MIDDLE, false);
+        let change = Change::Delay(Span::from_millis(1));
+        network.script = vec![ScriptedChange { at: seconds(1.0), link, change }];
+    };
+    let (all, _) = arrivals(stream(change));
+    // A packet each 2 ms: two have travelled for more than 1 ms of the 5 ms, and come at once.
+    let at_once = all.iter().filter(|&&(at, _)| at == seconds(1.0)).count();
+    assert_eq!(at_once, 2);
+    assert!(all.is_sorted() && all.is_sorted_by_key(|&(_, created)| created));
+}
+
 /// Two virtual links over a bottleneck of 10 Mb/s under a load of 15, from I0 to E0 and I1 to E1: borders 0 to 3 in the order I0,
 /// I1, E0, E1. `changes` happen to borders by name.
 fn edges(detection: Option<Detection>, changes: &[(f64, &str, Option<ClockStep>, bool)]) -> Net {

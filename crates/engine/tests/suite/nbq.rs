@@ -194,3 +194,22 @@ fn results_do_not_depend_on_messages_to_routers_that_ignore_them() {
     };
     assert_eq!(run(&[]), run(&["r4", "r5"]));
 }
+
+/// Little's law: the queue over time is how long each packet was in it, messages as well.
+#[test]
+fn messages_that_wait_are_in_the_queue() {
+    let (mut net, l3, _) = fig14("4Mbit", &["r3", "r4"]);
+    // What the messages of r4 wait behind.
+    let random = ApplicationSpec::Poisson { rate: BitRate::from_mbps(3), packet_bytes: 1000 };
+    let back = net.flow("h6", &["h1"], UDP, random);
+    for flow in 0..=back {
+        net.network.flows[flow].stop = Some(seconds(5.0));
+    }
+    let mut simulation = net.build(1);
+    simulation.run_until(seconds(10.0), u64::MAX);
+    let counters = simulation.link_counters(l3.reversed());
+    assert!(counters.control_bytes > 0);
+    let (in_queue, spent) = (counters.packet_nanos, counters.delay_nanos);
+    // A message may be in it at the end.
+    assert!(spent.abs_diff(in_queue) < 1_000_000, "{in_queue} and {spent}");
+}

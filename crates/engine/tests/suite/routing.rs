@@ -367,6 +367,30 @@ fn a_link_that_failed_in_one_direction_still_carries_the_other() {
 }
 
 #[test]
+fn data_still_arrives_while_acknowledgments_have_no_way_back() {
+    let mut net = Net::default();
+    net.link("h0", "r0", direction("10Mbit", "1ms", drop_tail(100)));
+    let link = net.link("r0", "h1", direction("10Mbit", "1ms", drop_tail(100)));
+    let config = tidegate_mechanism::tcp::TcpConfig::modern(tidegate_mechanism::tcp::Variant::Sack);
+    net.flow("h0", &["h1"], TransportSpec::Tcp(Box::new(config)), ApplicationSpec::Bulk);
+    let link = link.reversed();
+    net.network.script = vec![ScriptedChange { at: seconds(1.0), link, change: Change::Up(false) }];
+    let mut simulation = net.network.build(1, Recorder::default()).unwrap();
+    simulation.run_until(seconds(5.0), u64::MAX);
+    simulation.assert_conservation();
+    let log = simulation.into_observer().log;
+    let no_route = |flow| {
+        log.iter()
+            .filter(move |entry| entry.1 == flow && matches!(entry.3, Fate::Dropped(_, DropReason::NoRoute)))
+    };
+    assert_eq!(no_route(FlowIds::data(0)).count(), 0);
+    assert!(
+        no_route(FlowIds::acknowledgments(0)).count() > 3,
+        "each segment that comes again is acknowledged"
+    );
+}
+
+#[test]
 fn without_any_path_packets_have_no_route_until_the_link_is_back() {
     let mut net = Net::default();
     net.link("h0", "r0", direction("10Mbit", "1ms", drop_tail(100)));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tidegate_lab::{Outcome, run};
+use tidegate_lab::{Outcome, Run, run};
 use tidegate_scenario::Document;
+use tidegate_units::{Span, Time};
 
 const TEXT: &str = r#"
 duration = "60s"
@@ -199,5 +200,32 @@ fn what_packets_see_of_a_queue_does_not_depend_on_the_steps_of_a_fluid() {
     ] {
         let measured = number(&with, path);
         assert!((measured / expected - 1.0).abs() < 0.02, "{path}: {measured}, not {expected}");
+    }
+}
+
+#[test]
+fn what_waits_or_travels_where_a_link_goes_down_is_lost() {
+    // The second outage is over before the fluid moves on.
+    for (from, until) in [("5s", "8s"), ("5s", "5.0000001s")] {
+        let events = format!(
+            r#"events=[{{ at = "{from}", link = "core", state = "down" }}, {{ at = "{until}", link = "core", state = "up" }}]"#
+        );
+        let mut document = Document::from_text("test.toml", TEXT).unwrap();
+        let queue = r#"links.core.queue={ kind = "droptail", limit = "100000p" }"#;
+        for assignment in [&events, queue, "duration=\"40s\"", "warmup=\"0s\"", "flows.many.stop=\"20s\""] {
+            document.set(assignment).unwrap();
+        }
+        let mut run = Run::start(&Arc::new(document.scenario().unwrap()), 1, ()).unwrap();
+        run.advance_to(Time::ZERO + Span::from_millis(4_999), |_| ());
+        let before = run.simulation().fluid_counters(0).unwrap();
+        let under_way = before.sent_bytes - before.delivered_bytes - before.lost_bytes;
+        run.advance_to(Time::ZERO + Span::from_millis(5_010), |_| ());
+        let lost = run.simulation().fluid_counters(0).unwrap().lost_bytes - before.lost_bytes;
+        // Nearly all of it waits or travels there, and a little more comes.
+        assert!((0.8..1.4).contains(&(lost / under_way)), "{lost} of {under_way}");
+        run.advance_to(Time::ZERO + Span::from_secs(40), |_| ());
+        let all = run.simulation().fluid_counters(0).unwrap();
+        let gone = all.delivered_bytes + all.lost_bytes;
+        assert!((gone / all.sent_bytes - 1.0).abs() < 1e-9, "{gone} of {}", all.sent_bytes);
     }
 }

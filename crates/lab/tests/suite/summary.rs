@@ -229,3 +229,14 @@ fn the_rate_of_a_link_is_its_own_whatever_back_pressure_lets_it_send() {
     // It does let it send less.
     assert!(first("backpressure")["throughput_bps"].as_f64().unwrap() < 3e6);
 }
+
+/// The statistics begin between two samples.
+#[test]
+fn rates_of_the_interval_in_which_the_warm_up_ends_are_of_all_of_it() {
+    let flows = r#"flows.f = { from = "a", to = "b", transport = "udp", application = { kind = "cbr", rate = "400kbit" } }
+        record = { every = "2s", series = ["flows.f.throughput_bps", "links.l.utilization"] }"#;
+    for (series, expected) in output(flows).series.iter().zip([400e3, 0.4]) {
+        let at_6_s = series.values[2];
+        assert!((at_6_s - expected).abs() <= 0.02 * expected, "{}: {at_6_s}", series.name);
+    }
+}

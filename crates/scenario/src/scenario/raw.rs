@@ -403,7 +403,7 @@ pub(crate) struct EventText {
     /// The new rate.
     #[serde(default)]
     pub(crate) rate: Option<BitRate>,
-    /// The new delay.
+    /// The new delay, also for what is on the way.
     #[serde(default)]
     pub(crate) delay: Option<Span>,
     /// What the switch of the circuit carries besides, from now on.

@@ -411,12 +411,12 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let step_s = fluids.step.as_secs_f64();
         let step = fluids.step;
-        let Fluids { links, classes, .. } = &mut *fluids;
-        for link in links {
+        let Fluids { links: every, classes: of, .. } = &mut *fluids;
+        for link in every {
             let (port, tally) = port_of(&mut self.links, link.id);
             port.settle(now, tally);
             if port.take_emptied() {
-                link.lose_all(classes, step_s);
+                link.lose_all(of, step_s);
             }
             let packets = port.take_brought();
             link.push(step_s, packets.joined_bytes);

@@ -436,6 +436,55 @@ def test_a_failing_command_is_told(emulate):
     assert ended.returncode == 1 and "3" in ended.stderr
 
 
+# Of a program and of a module of Python the standard library starts others in different ways.
+MODULE = [sys.executable, "-m", "tidegate"]
+
+
+@pytest.mark.parametrize("is_module", [False, True])
+def test_a_command_holds_no_signals_and_a_job_ends_when_it_is_asked_to(program, is_module):
+    show = "grep SigBlk /proc/self/status; exec timeout 0.2 sleep 20"
+    words = MODULE if is_module else [str(program)]
+    command = [*words, "emulate", "--rate", "1Mbit", "--live", "--duration", "15s", "--", "sh", "-c", show]
+    ended = subprocess.run(command, capture_output=True, text=True, env=without_program())
+    blocked = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("SigBlk")]
+    assert [int(mask, 16) for mask in blocked] == [0]
+    assert "exit status: 124" in ended.stderr, "`timeout` hears when its time is over"
+
+
+def test_children_are_heard_of_although_the_caller_ignores_them(program):
+    command = [str(program), "emulate", "--rate", "1Mbit", "--duration", "20s", "--", "sh", "-c", "exit 3"]
+    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    ended = subprocess.run(
+        [sys.executable, "-c", ignore, *command], capture_output=True, text=True, timeout=10
+    )
+    assert ended.returncode == 1 and "exit status: 3" in ended.stderr
+
+
+@pytest.mark.parametrize("is_module", [False, True])
+def test_control_c_is_an_interruption_although_the_command_hears_of_it_too(program, is_module):
+    import pty
+
+    words = MODULE if is_module else [str(program)]
+    child, terminal = pty.fork()
+    if child == 0:
+        words = [*words, "emulate", "--rate", "1Mbit", "--", "sleep", "20"]
+        os.execvpe(words[0], words, without_program())
+    wait_for(lambda: "sleep 20" in processes_of(child))
+    os.write(terminal, b"\x03")
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:
+        pass  # the other side is closed
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    os.close(terminal)
+
+
+def without_program() -> dict[str, str]:
+    """The environment, in which the module is itself and not the program that is tested."""
+    return {name: value for name, value in os.environ.items() if name != "TIDEGATE_EMULATE"}
+
+
 def wait_for(condition, seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not condition():

@@ -292,11 +292,12 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         ));
     }
     Ok(match ended.status {
+        // The command may have heard of the signal as well.
+        _ if ended.is_interrupted => EXIT_INTERRUPTED,
         Some(status) if !status.success() => {
             eprintln!("tidegate: the command ended with {status}");
             EXIT_FAILED
         }
-        _ if ended.is_interrupted => EXIT_INTERRUPTED,
         _ => EXIT_DONE,
     })
 }

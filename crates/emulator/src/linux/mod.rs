@@ -1,12 +1,16 @@
 //! Linux: namespaces and devices for the hosts, the clock, and the loop between them.
 
+mod carry;
+mod child;
 mod clean;
 mod error;
 mod host;
+mod hosts;
 mod namespace;
 mod output;
 mod processes;
 mod run;
+mod signals;
 mod urgency;
 mod watch;
 

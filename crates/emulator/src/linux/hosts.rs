@@ -1,0 +1,185 @@
+//! All real hosts of an emulation, and what runs in them.
+
+use std::process::ExitStatus;
+
+use nix::sys::signal::SigSet;
+use tidegate_scenario::Scenario;
+use tidegate_wire::flows::OwnFlow;
+
+use super::child::{Child, Program, Seen};
+use super::clean::Lease;
+use super::error::Failure;
+use super::host::{DEVICE_QUEUE_PACKETS, Host};
+use super::namespace::Namespace;
+use super::output::Kept;
+use super::processes;
+use super::run::Options;
+use crate::address;
+
+/// A child that runs beside the command; that of a command of the scenario has its name.
+#[derive(Debug)]
+struct Beside {
+    name: Option<String>,
+    child: Child,
+}
+
+/// Children that are waited for.
+#[derive(Debug, Default)]
+pub struct Children {
+    command: Option<Child>,
+    /// How the command ended, if it did.
+    pub status: Option<ExitStatus>,
+    beside: Vec<Beside>,
+    /// The commands of the scenario that ended, and with which code; none: by a signal.
+    pub ended: Vec<(String, Option<i32>)>,
+}
+
+impl Children {
+    /// Takes note of those that ended; whether the command is among them.
+    pub fn reap(&mut self) -> bool {
+        let ended = &mut self.ended;
+        self.beside.retain_mut(|beside| {
+            let Seen::Ended(status) = beside.child.look() else { return true };
+            let code = status.and_then(|status| status.code());
+            ended.extend(beside.name.take().map(|name| (name, code)));
+            false
+        });
+        let Some(Seen::Ended(status)) = self.command.as_ref().map(Child::look) else { return false };
+        self.command = None;
+        self.status = status;
+        true
+    }
+}
+
+/// All hosts. Their processes end with them.
+pub struct Hosts {
+    /// In the order of the scenario.
+    pub list: Vec<Host>,
+    /// What was started in them.
+    pub children: Children,
+    // Dropped after the namespaces: as long as one has a name, the run is alive.
+    _lease: Lease,
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let namespaces: Vec<&Namespace> = self.list.iter().map(|host| &host.namespace).collect();
+        let children = &mut self.children;
+        processes::end(&namespaces, || {
+            children.reap();
+        });
+    }
+}
+
+impl Hosts {
+    /// No hosts yet.
+    pub fn new(lease: Lease) -> Self {
+        Self { list: Vec::new(), children: Children::default(), _lease: lease }
+    }
+
+    /// Packets that devices of hosts have dropped.
+    pub fn dropped_packets(&self) -> u64 {
+        self.list.iter().map(Host::dropped_packets).sum()
+    }
+
+    /// Takes what devices still hold away; how many packets that is. What hosts send meanwhile may be among them.
+    ///
+    /// # Errors
+    /// When a device is broken.
+    pub fn unread_packets(&self) -> Result<u64, Failure> {
+        let mut nowhere = [0; 1];
+        let mut count = 0;
+        for host in &self.list {
+            for _ in 0..DEVICE_QUEUE_PACKETS {
+                if host.read(&mut nowhere)?.is_none() {
+                    break;
+                }
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Failure> {
+        self.list.iter().position(|host| host.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.list.iter().map(|host| host.name.as_str()).collect();
+            Failure::usage(format!("there is no real host `{name}`; there are: {}", names.join(", ")))
+        })
+    }
+
+    /// Tells `program` of all hosts and of the flows that they send.
+    fn describe(&self, own: &[OwnFlow], scenario: &Scenario, program: &mut Program) {
+        let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        for host in &self.list {
+            let name = plain(&host.name);
+            program.env(format!("TIDEGATE_ADDRESS_{name}"), address::ipv4(host.node).to_string());
+            program.env(format!("TIDEGATE_ADDRESS6_{name}"), address::ipv6(host.node).to_string());
+        }
+        for flow in own {
+            let name = plain(&scenario.flows[flow.flow as usize].name);
+            program.env(format!("TIDEGATE_PORT_{name}"), flow.source_port.to_string());
+        }
+    }
+
+    /// Starts `program` in host number `host`; of signals it holds `held`.
+    fn spawn(&self, host: usize, mut program: Program, held: &SigSet) -> Result<Child, Failure> {
+        let own = &self.list[host];
+        // The peer of the first is the second, and of all others the first.
+        let peer = &self.list[usize::from(host == 0)];
+        program
+            .env("TIDEGATE_HOST", &own.name)
+            .env("TIDEGATE_NAMESPACE", own.namespace.name())
+            .env("TIDEGATE_ADDRESS", address::ipv4(own.node).to_string())
+            .env("TIDEGATE_ADDRESS6", address::ipv6(own.node).to_string())
+            .env("TIDEGATE_PEER", address::ipv4(peer.node).to_string())
+            .env("TIDEGATE_PEER6", address::ipv6(peer.node).to_string());
+        let name = program.name().to_string_lossy().into_owned();
+        let spawned = own.namespace.enter(|| program.spawn(held)).and_then(|spawned| spawned);
+        spawned
+            .map_err(|why| Failure::system(format!("`{name}` cannot be started in host {}", own.name), why))
+    }
+
+    /// Starts what the scenario and the user want to run; of signals it holds `held`.
+    ///
+    /// # Errors
+    /// When something cannot be started.
+    pub fn start_commands(
+        &mut self,
+        scenario: &Scenario,
+        own: &[OwnFlow],
+        options: &Options,
+        kept: Option<&Kept>,
+        held: &SigSet,
+    ) -> Result<(), Failure> {
+        let redirect = |program: &mut Program| -> Result<(), Failure> {
+            if let Some(kept) = kept {
+                program.without_input();
+                program.keep(kept.share()?.into());
+            } else if options.keep_stdout {
+                program.print_to_errors();
+            }
+            Ok(())
+        };
+        let of_scenario = scenario.commands.iter().map(|command| {
+            let host = &scenario.nodes[command.host.index()].name;
+            (Some(command.name.clone()), host, &command.run)
+        });
+        let of_user = options.beside.iter().map(|(host, line)| (None, host, line));
+        for (name, host, line) in of_scenario.chain(of_user) {
+            let mut program = Program::new(["/bin/sh", "-c", line]);
+            program.without_input();
+            redirect(&mut program)?;
+            self.describe(own, scenario, &mut program);
+            let child = self.spawn(self.find(host)?, program, held)?;
+            self.children.beside.push(Beside { name, child });
+        }
+        if let Some((host, words)) = &options.command {
+            let host = host.as_ref().map_or(Ok(0), |name| self.find(name))?;
+            let mut program = Program::new(words);
+            redirect(&mut program)?;
+            self.describe(own, scenario, &mut program);
+            self.children.command = Some(self.spawn(host, program, held)?);
+        }
+        Ok(())
+    }
+}

@@ -16,6 +16,7 @@ import pytest
 PEER = Path(__file__).with_name("peer.py")
 SERVE = f"B=exec {sys.executable} {PEER} serve"
 NAMESPACES = Path("/run/netns")
+LEASES = Path("/run/tidegate-emulate")
 
 
 def client(*what: str) -> list[str]:
@@ -228,9 +229,78 @@ def test_what_a_killed_run_left_is_cleaned_and_a_living_one_stays(program):
         alive.send_signal(signal.SIGTERM)
         alive.wait(timeout=10)
     assert left_over(alive.pid) == []
-    assert not Path("/run/tidegate").exists() or not list(Path("/run/tidegate").glob(f"{killed.pid}.*"))
+    assert not list(LEASES.glob(f"{killed.pid}.*"))
     devices = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
     assert "tide0" not in devices
+
+
+def test_cleaning_touches_nothing_that_is_not_of_an_emulation(program):
+    # Where the gateway has its socket, and a namespace whose name begins as ours do.
+    gateway, name = Path("/run/tidegate"), "tidegate-mine-1"
+    was_there = gateway.exists()
+    gateway.mkdir(exist_ok=True)
+    foreign = gateway / f"test-{os.getpid()}.lock"
+    foreign.write_text("theirs")
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    sleeping = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "1000"])
+    try:
+        cleaned = subprocess.run([str(program), "emulate", "--clean"], capture_output=True, text=True)
+        assert cleaned.returncode == 0, cleaned.stderr
+        assert foreign.read_text() == "theirs" and (NAMESPACES / name).exists() and sleeping.poll() is None
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+        subprocess.run(["ip", "netns", "del", name], check=True)
+        foreign.unlink()
+        if not was_there:
+            gateway.rmdir()
+
+
+# The first `ip netns add` of a boot, while an emulation has namespaces already.
+FIRST_NAMESPACE = """
+mount -t tmpfs none /run
+"$1" emulate --rate 1Mbit --on A='sleep 20' -- sh -c 'until [ -e /run/go ]; do sleep 0.1; done' >/dev/null &
+while [ "$(ls /run/netns 2>/dev/null | wc -l)" -lt 2 ]; do sleep 0.05; done
+ip netns add mine
+touch /run/go
+wait $! && ls /run/netns
+"""
+
+
+def test_namespaces_go_although_somebody_made_the_first_of_the_boot_meanwhile(program):
+    command = ["unshare", "-m", "sh", "-c", FIRST_NAMESPACE, "sh", str(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (0, "mine\n"), ended.stderr
+
+
+# Deaf to being asked; and what is asked next is another process.
+RUNAWAY = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while time.monotonic() < {until}:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+open({survived!r}, "w")
+"""
+
+
+def test_no_process_is_left_whatever_it_does(emulate, tmp_path):
+    survived = tmp_path / "survived"
+    runaway = tmp_path / "runaway.py"
+    runaway.write_text(RUNAWAY.format(until=time.monotonic() + 5, survived=str(survived)))
+    # A program whose first thread has ended.
+    headless = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(50,)).start(); " + (
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    begin = time.monotonic()
+    ended = emulate(
+        "--rate", "1Mbit", "--duration", "1s", "--on", "A=exec unshare -n sleep 60",
+        "--on", f"B=exec {sys.executable} {runaway}", "--on", f'B=exec {sys.executable} -c "{headless}"',
+    )  # fmt: skip
+    assert time.monotonic() - begin < 8, ended.stderr
+    time.sleep(max(0.0, begin + 5.5 - time.monotonic()))
+    assert not survived.exists()
 
 
 def test_without_rights_one_sentence_says_so(program):
@@ -453,7 +523,9 @@ def test_a_command_holds_no_signals_and_a_job_ends_when_it_is_asked_to(program, 
 
 def test_children_are_heard_of_although_the_caller_ignores_them(program):
     command = [str(program), "emulate", "--rate", "1Mbit", "--duration", "20s", "--", "sh", "-c", "exit 3"]
-    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); " + (
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", ignore, *command], capture_output=True, text=True, timeout=10
     )

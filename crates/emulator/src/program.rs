@@ -201,30 +201,47 @@ fn emulate(_: Emulate) -> Result<u8, Complaint> {
     Err(Complaint(EXIT_FAILED, "emulation needs Linux: hosts are network namespaces there".to_owned()))
 }
 
+/// What the system refused, with its exit code.
+#[cfg(target_os = "linux")]
+fn of_system(failure: crate::linux::Failure) -> Complaint {
+    use crate::linux::Kind;
+
+    let code = match failure.kind {
+        Kind::System => EXIT_FAILED,
+        Kind::Usage => EXIT_USAGE,
+        Kind::Scenario => EXIT_INVALID,
+    };
+    Complaint(code, failure.message)
+}
+
+/// Removes what killed emulations left.
+#[cfg(target_os = "linux")]
+fn clean() -> Result<u8, Complaint> {
+    let cleaned = crate::linux::clean().map_err(of_system)?;
+    for name in &cleaned.removed {
+        eprintln!("removed {name}");
+    }
+    for why in &cleaned.refused {
+        eprintln!("tidegate: {why}");
+    }
+    if !cleaned.refused.is_empty() {
+        return Ok(EXIT_FAILED);
+    }
+    if cleaned.removed.is_empty() {
+        eprintln!("nothing was left");
+    }
+    Ok(EXIT_DONE)
+}
+
 #[cfg(target_os = "linux")]
 fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
-    use crate::linux::{self, Kind, Options};
+    use crate::linux::{self, Options};
     use crate::one_link::{self, Rate};
     use crate::{Setup, SetupError, report};
     use tidegate_scenario::Document;
 
-    let failed = |failure: linux::Failure| {
-        let code = match failure.kind {
-            Kind::System => EXIT_FAILED,
-            Kind::Usage => EXIT_USAGE,
-            Kind::Scenario => EXIT_INVALID,
-        };
-        Complaint(code, failure.message)
-    };
     if arguments.clean {
-        let removed = linux::clean().map_err(failed)?;
-        for name in &removed {
-            eprintln!("removed {name}");
-        }
-        if removed.is_empty() {
-            eprintln!("nothing was left");
-        }
-        return Ok(EXIT_DONE);
+        return clean();
     }
     let invalid = |error: SetupError| Complaint(EXIT_INVALID, error.to_string());
     let one_link =
@@ -273,7 +290,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         keep_stdout: arguments.json,
         is_urgent: arguments.urgency == "on",
     };
-    let ended = linux::emulate(setup, &options).map_err(failed)?;
+    let ended = linux::emulate(setup, &options).map_err(of_system)?;
     let mut summary = serde_json::to_value(&ended.outcome.summary).expect("a summary has a JSON form");
     report::leave_out_unknown(&mut summary, &ended.emulation);
     summary["emulation"] = ended.emulation;

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 
 use nix::fcntl::OFlag;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::stat::Mode;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -141,5 +141,11 @@ impl Child {
             // It is no child of ours any more, or ended by a signal without a name.
             Err(_) => Seen::Ended(None),
         }
+    }
+
+    /// Sends it a signal; it must not have been seen to end.
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended meanwhile.
+        let _ = kill(self.pid, signal);
     }
 }

@@ -1,7 +1,7 @@
 //! What the system refused.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 
 /// Of what kind, for the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,3 +49,8 @@ impl fmt::Display for Failure {
     }
 }
 impl std::error::Error for Failure {}
+
+/// Says what went wrong at the end, where nobody is left to hand it to.
+pub fn complain(what: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "tidegate: {what}");
+}

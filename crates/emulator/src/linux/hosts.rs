@@ -1,55 +1,19 @@
 //! All real hosts of an emulation, and what runs in them.
 
-use std::process::ExitStatus;
-
 use nix::sys::signal::SigSet;
 use tidegate_scenario::Scenario;
 use tidegate_wire::flows::OwnFlow;
 
-use super::child::{Child, Program, Seen};
+use super::child::{Child, Program};
+use super::children::{Beside, Children};
 use super::clean::Lease;
-use super::error::Failure;
+use super::error::{Failure, complain};
 use super::host::{DEVICE_QUEUE_PACKETS, Host};
 use super::namespace::Namespace;
 use super::output::Kept;
 use super::processes;
 use super::run::Options;
 use crate::address;
-
-/// A child that runs beside the command; that of a command of the scenario has its name.
-#[derive(Debug)]
-struct Beside {
-    name: Option<String>,
-    child: Child,
-}
-
-/// Children that are waited for.
-#[derive(Debug, Default)]
-pub struct Children {
-    command: Option<Child>,
-    /// How the command ended, if it did.
-    pub status: Option<ExitStatus>,
-    beside: Vec<Beside>,
-    /// The commands of the scenario that ended, and with which code; none: by a signal.
-    pub ended: Vec<(String, Option<i32>)>,
-}
-
-impl Children {
-    /// Takes note of those that ended; whether the command is among them.
-    pub fn reap(&mut self) -> bool {
-        let ended = &mut self.ended;
-        self.beside.retain_mut(|beside| {
-            let Seen::Ended(status) = beside.child.look() else { return true };
-            let code = status.and_then(|status| status.code());
-            ended.extend(beside.name.take().map(|name| (name, code)));
-            false
-        });
-        let Some(Seen::Ended(status)) = self.command.as_ref().map(Child::look) else { return false };
-        self.command = None;
-        self.status = status;
-        true
-    }
-}
 
 /// All hosts. Their processes end with them.
 pub struct Hosts {
@@ -64,10 +28,9 @@ pub struct Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         let namespaces: Vec<&Namespace> = self.list.iter().map(|host| &host.namespace).collect();
-        let children = &mut self.children;
-        processes::end(&namespaces, || {
-            children.reap();
-        });
+        if !processes::end(&namespaces, &mut self.children) {
+            complain("processes of hosts did not end");
+        }
     }
 }
 

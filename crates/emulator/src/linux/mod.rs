@@ -2,6 +2,7 @@
 
 mod carry;
 mod child;
+mod children;
 mod clean;
 mod error;
 mod host;
@@ -14,6 +15,6 @@ mod signals;
 mod urgency;
 mod watch;
 
-pub use clean::clean;
+pub use clean::{Cleaned, clean};
 pub use error::{Failure, Kind};
 pub use run::{Ended, Options, emulate};

@@ -303,6 +303,46 @@ def test_no_process_is_left_whatever_it_does(emulate, tmp_path):
     assert not survived.exists()
 
 
+# More events than any machine carries in real time.
+HEAVY = """
+duration = "60s"
+nodes = { hosts = ["A", "B", "C", "D"], routers = ["R"], real = ["A", "B"] }
+defaults.link = { rate = "100Gbit", delay = "1ms" }
+links.a = { between = ["A", "R"] }
+links.b = { between = ["R", "B"] }
+links.c = { between = ["C", "R"] }
+links.d = { between = ["R", "D"] }
+[flows.simulated]
+from = "C"
+to = "D"
+transport = "udp"
+application = { kind = "cbr", rate = "50Gbit", packet = "100B" }
+"""
+
+
+def test_a_machine_that_is_far_behind_ends_when_it_is_asked_to_and_says_how_late_it_was(program, tmp_path):
+    scenario = tmp_path / "heavy.toml"
+    scenario.write_text(HEAVY)
+    command = [str(program), "emulate", str(scenario), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        time.sleep(2.5)
+        begin = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "could not keep up" in err
+    # Some milliseconds, and what a busy machine adds.
+    assert time.monotonic() - begin < 2
+    summary = json.loads(out)
+    lag_us = 1e6 * (2 - summary["duration_s"])
+    assert summary["emulation"]["lateness"]["events"]["max_us"] > lag_us > 0
+
+
+def test_a_device_that_is_taken_away_ends_it_with_results(emulate):
+    ended = emulate("--rate", "1Mbit", "--json", "--", "sh", "-c", "ip link del tide0; sleep 20")
+    assert ended.returncode == 1 and "the device of host A cannot be read" in ended.stderr
+    assert json.loads(ended.stdout)["emulation"]["kept_up"] is True
+
+
 def test_without_rights_one_sentence_says_so(program):
     def drop_rights() -> None:
         os.setgid(65534)

@@ -302,6 +302,12 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
     for warning in report::warnings(&summary) {
         eprintln!("tidegate: {warning}");
     }
+    if let Some(why) = ended.broken {
+        return Err(Complaint(
+            EXIT_FAILED,
+            format!("{why}: it ended there, the results are whole until then"),
+        ));
+    }
     if let Some(why) = ended.unrecorded {
         return Err(Complaint(
             EXIT_FAILED,

@@ -262,14 +262,19 @@ impl<W: Write> Emulation<W> {
 
     /// It is `now`: runs what is due.
     pub fn advance(&mut self, now: Time) {
+        self.catch_up(now, now);
+    }
+
+    /// It is `now`: runs what is due at `until` or before, which is late by as much more.
+    pub fn catch_up(&mut self, until: Time, now: Time) {
         let mut has_run = false;
         let lateness = &mut self.event_lateness;
-        self.run.advance_to(now, |due| {
+        self.run.advance_to(until, |due| {
             has_run = true;
             lateness.record(due, now);
         });
         if has_run {
-            self.record(&Record::Ran(now));
+            self.record(&Record::Ran(until));
         }
         self.collect();
     }
@@ -292,6 +297,12 @@ impl<W: Write> Emulation<W> {
     pub fn next_event(&self) -> Option<Time> {
         let answer = self.answers.peek().map(|Reverse((due, ..))| *due);
         self.run.next_event().into_iter().chain(answer).min()
+    }
+
+    /// To which instant it can be ended without running more: `now`, unless something that was due before has not run.
+    pub fn reached(&mut self, now: Time) -> Time {
+        let is_behind = self.run.next_event().is_some_and(|due| due < now);
+        if is_behind { self.run.simulation().now().min(now) } else { now }
     }
 
     /// The next packet for a real host: those that came through the network in the order of their instants, then answers of

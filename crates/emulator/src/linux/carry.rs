@@ -12,6 +12,7 @@ use tidegate_wire::offload::{self, Inbound};
 use super::error::Failure;
 use super::host::{Host, Written};
 use super::hosts::Hosts;
+use super::pace::Pace;
 use super::signals::{Meaning, Signals};
 use super::watch::Watchers;
 use crate::emulation::Emulation;
@@ -39,45 +40,67 @@ fn monotonic() -> Time {
 }
 
 /// How and when it ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Stop {
     /// When.
     pub at: Time,
     /// Whether a signal ended it.
     pub by_signal: bool,
+    /// What broke, if that ended it.
+    pub broken: Option<Failure>,
 }
 
-/// Carries packets until `end`, until the command ends or a signal comes.
+/// Carries packets until `end`, until the command ends or a signal comes. What is due until then has run, unless there was a
+/// signal: who sent that has waited long enough where the machine is behind.
 pub fn carry<W: Write>(
     emulation: &mut Emulation<W>,
     hosts: &mut Hosts,
     signals: &Signals,
-    end: Time,
+    mut end: Time,
     offload: bool,
-    mut watchers: Watchers,
+    watchers: &mut Watchers,
 ) -> Result<Stop, Failure> {
     let clock = Clock::start();
     let mut room = vec![0; if offload { offload::ROOM_BYTES } else { 0 }];
+    let mut pace = Pace::default();
+    let mut broken = None;
     loop {
-        let now = clock.now().min(end);
-        emulation.advance(now);
+        let actual = clock.now();
+        let now = actual.min(end);
+        let until = pace.until(emulation.next_event(), now);
+        emulation.catch_up(until, actual);
         hand_over(emulation, &mut hosts.list, &clock);
+        pace.took(clock.now().since(actual));
         if now >= watchers.wants_at() {
             emulation.counts.device_dropped_packets = hosts.dropped_packets();
             watchers.leave(emulation.look(now));
         }
-        if now >= end {
-            return Ok(Stop { at: end, by_signal: false });
+        if until >= end {
+            return Ok(Stop { at: end, by_signal: false, broken });
         }
-        if !read_all(emulation, hosts, &clock, end, &mut room)? {
-            let next = emulation.next_event().unwrap_or(Time::MAX).min(end).min(watchers.wants_at());
-            wait(hosts, signals, next.since(clock.now()))?;
+        // A packet comes in when all is done that was due before.
+        if until == now && now < end {
+            match read_all(emulation, hosts, &clock, end, &mut room) {
+                Ok(true) => (),
+                Ok(false) => {
+                    let next = emulation.next_event().unwrap_or(Time::MAX).min(end).min(watchers.wants_at());
+                    wait(hosts, signals, next.since(clock.now()))?;
+                }
+                Err(why) => {
+                    broken = Some(why);
+                    end = end.min(clock.now());
+                }
+            }
         }
         while let Some(meaning) = signals.read()? {
-            // A command that ended by the same signal does not hide it.
             let has_command_ended = hosts.children.reap();
-            if has_command_ended || meaning == Meaning::End {
-                return Ok(Stop { at: clock.now().min(end), by_signal: meaning == Meaning::End });
+            if meaning == Meaning::End {
+                // A command that ended by the same signal does not hide it.
+                let at = emulation.reached(clock.now().min(end));
+                return Ok(Stop { at, by_signal: true, broken });
+            }
+            if has_command_ended {
+                end = end.min(clock.now());
             }
         }
     }

@@ -80,7 +80,9 @@ impl Host {
     pub fn dropped_packets(&self) -> u64 {
         let mut text = [0; 4096];
         let length = self.counters.read_at(&mut text, 0).unwrap_or(0);
-        dropped(&String::from_utf8_lossy(&text[..length])).unwrap_or(0)
+        // The host may have given it another name.
+        let device = self.device.name().unwrap_or_default();
+        dropped(&String::from_utf8_lossy(&text[..length]), &device).unwrap_or(0)
     }
 
     /// Reads a packet into `room`; `None` if there is none.
@@ -125,9 +127,9 @@ impl Host {
     }
 }
 
-/// Of the counters as `/proc/net/dev` shows them: what our device dropped of what it was to send.
-fn dropped(counters: &str) -> Option<u64> {
-    let line = counters.lines().find_map(|line| line.trim().strip_prefix(DEVICE)?.strip_prefix(':'))?;
+/// Of the counters as `/proc/net/dev` shows them: what `device` dropped of what it was to send.
+fn dropped(counters: &str, device: &str) -> Option<u64> {
+    let line = counters.lines().find_map(|line| line.trim().strip_prefix(device)?.strip_prefix(':'))?;
     // Eight columns of what it received; then bytes, packets, errors and drops of what it was to send.
     line.split_whitespace().nth(11)?.parse().ok()
 }
@@ -197,9 +199,9 @@ mod tests {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop\n\
                         lo:     1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
                      tide0: 3450 12 0 1 0 0 0 0 4410000 3675 0 1325 0 0 0 0\n";
-        assert_eq!(dropped(text), Some(1325));
+        assert_eq!(dropped(text, DEVICE), Some(1325));
         for broken in ["", "tide0:", "tide0: 1 2 3", "tide01: 1 2 3 4 5 6 7 8 9 10 11 12 13"] {
-            assert_eq!(dropped(broken), None, "{broken}");
+            assert_eq!(dropped(broken, DEVICE), None, "{broken}");
         }
     }
 }

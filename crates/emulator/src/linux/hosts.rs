@@ -46,21 +46,12 @@ impl Hosts {
     }
 
     /// Takes what devices still hold away; how many packets that is. What hosts send meanwhile may be among them.
-    ///
-    /// # Errors
-    /// When a device is broken.
-    pub fn unread_packets(&self) -> Result<u64, Failure> {
+    pub fn unread_packets(&self) -> u64 {
         let mut nowhere = [0; 1];
-        let mut count = 0;
-        for host in &self.list {
-            for _ in 0..DEVICE_QUEUE_PACKETS {
-                if host.read(&mut nowhere)?.is_none() {
-                    break;
-                }
-                count += 1;
-            }
-        }
-        Ok(count)
+        let mut unread = |host: &Host| {
+            (0..DEVICE_QUEUE_PACKETS).take_while(|_| matches!(host.read(&mut nowhere), Ok(Some(_)))).count()
+        };
+        self.list.iter().map(|host| unread(host) as u64).sum()
     }
 
     fn find(&self, name: &str) -> Result<usize, Failure> {

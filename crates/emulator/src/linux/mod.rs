@@ -9,6 +9,7 @@ mod host;
 mod hosts;
 mod namespace;
 mod output;
+mod pace;
 mod processes;
 mod run;
 mod signals;

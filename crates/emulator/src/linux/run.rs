@@ -71,6 +71,8 @@ pub struct Ended {
     pub status: Option<ExitStatus>,
     /// Whether a signal ended the emulation.
     pub is_interrupted: bool,
+    /// What broke, if that ended it.
+    pub broken: Option<Failure>,
     /// Why not all was recorded that was to be.
     pub unrecorded: Option<Failure>,
 }
@@ -109,7 +111,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         };
         hosts.list.push(Host::create(run, name, node, &host)?);
     }
-    let watchers = Watchers::start(options.live, options.metrics)?;
+    let mut watchers = Watchers::start(options.live, options.metrics)?;
     // While the view has the terminal, nobody else writes to it.
     let kept = if options.live && io::stderr().is_terminal() { Some(Kept::new()?) } else { None };
     hosts.start_commands(&scenario, &own, options, kept.as_ref(), signals.before())?;
@@ -118,13 +120,14 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     let end = Time::ZERO + scenario.duration;
     // After all threads and children: they are served as others are.
     let urgency = if options.is_urgent { Urgency::take() } else { Urgency::normal() };
-    let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, watchers)?;
+    let stop = carry(&mut emulation, &mut hosts, &signals, end, options.offload, &mut watchers)?;
+    drop(watchers);
     let granted = urgency.to_json();
     drop(urgency);
     emulation.counts.device_dropped_packets = hosts.dropped_packets();
     if !options.offload {
         // With offload a packet of a device may be many.
-        emulation.counts.unread_packets = hosts.unread_packets()?;
+        emulation.counts.unread_packets = hosts.unread_packets();
     }
 
     // Commands first: what they still send is no part of the results.
@@ -159,5 +162,12 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     results["hosts"] = json!(namespaces);
     results["ended_commands"] = Value::Object(codes);
     results["command_exit_code"] = json!(status.map(|status| status.code()));
-    Ok(Ended { outcome, emulation: results, status, is_interrupted: stop.by_signal, unrecorded })
+    Ok(Ended {
+        outcome,
+        emulation: results,
+        status,
+        is_interrupted: stop.by_signal,
+        broken: stop.broken,
+        unrecorded,
+    })
 }

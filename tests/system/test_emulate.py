@@ -1,5 +1,7 @@
 """`tidegate emulate`: what real hosts see, and that nothing remains."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -7,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -341,6 +344,82 @@ def test_a_device_that_is_taken_away_ends_it_with_results(emulate):
     ended = emulate("--rate", "1Mbit", "--json", "--", "sh", "-c", "ip link del tide0; sleep 20")
     assert ended.returncode == 1 and "the device of host A cannot be read" in ended.stderr
     assert json.loads(ended.stdout)["emulation"]["kept_up"] is True
+
+
+@pytest.mark.parametrize("words", [["--live"], ["--metrics"]])
+def test_who_watches_and_does_not_read_holds_up_nothing(program, words):
+    if words == ["--metrics"]:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            words = ["--metrics", f"127.0.0.1:{probe.getsockname()[1]}"]
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(theirs, bytes(4090))
+    command = [str(program), "emulate", "--rate", "1Mbit", "--json", *words, "--on", SERVE]
+    command += client("stream", "60")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        wait_for(lambda: len(left_over(process.pid)) == 2)
+        time.sleep(2)
+        if words != ["--live"]:
+            slow = socket.create_connection(("127.0.0.1", int(words[1].split(":")[1])))
+            # A request that goes on and on.
+            threading.Thread(target=say_slowly, args=(slow,)).start()
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        wait_for(lambda: not left_over(process.pid), 3)
+        os.close(ours)
+        assert process.wait(timeout=5) == 130
+        assert time.monotonic() - begin < 3
+
+
+def say_slowly(client: socket.socket) -> None:
+    with client, contextlib.suppress(OSError):
+        for _ in range(12):
+            client.send(b"G")
+            time.sleep(0.3)
+
+
+def test_a_command_beside_that_fails_is_told(emulate, tmp_path):
+    scenario = tmp_path / "commands.toml"
+    scenario.write_text(CHAIN.replace("60s", "1s") + 'commands.client = { host = "A", run = "exit 7" }\n')
+    ended = emulate(scenario, "--json", "--on", "B=sleep 20", "--on", "B=true", "--on", "B=kill -9 $$")
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["emulation"]["ended_commands"] == {
+        "client": 7, "B=true": 0, "B=kill -9 $$": None,
+    }  # fmt: skip
+    assert "`client` ended with exit status: 7" in ended.stderr and "`B=kill -9 $$` was ended" in ended.stderr
+
+
+def test_a_shell_that_is_made_to_end_leaves_the_terminal_as_it_was(program):
+    import pty
+    import termios
+
+    child, terminal = pty.fork()
+    if child == 0:
+        environment = {**os.environ, "SHELL": shutil.which("bash") or "/bin/sh"}
+        emulation = [str(program), "emulate", "--rate", "1Mbit", "--shell", "A", "--duration", "2s"]
+        code = subprocess.run(emulation, env=environment).returncode
+        flags, mine = termios.tcgetattr(0)[3], os.tcgetpgrp(0) == os.getpgrp()
+        is_usual = all(flags & flag for flag in (termios.ECHO, termios.ICANON)) and mine
+        os.write(1, f"AFTER {code} {is_usual}".encode())
+        os._exit(0)
+    seen = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            seen += chunk
+    except OSError:
+        pass  # the other side is closed
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert b"AFTER 0 True" in seen, seen
+
+
+def test_a_start_that_fails_leaves_an_older_recording(emulate, tmp_path):
+    recording = tmp_path / "older"
+    recording.write_text("precious")
+    ended = emulate("--rate", "1Mbit", "--congestion-control", "nothing", "--record", recording, "--", "true")
+    assert ended.returncode != 0 and recording.read_text() == "precious"
 
 
 def test_without_rights_one_sentence_says_so(program):

@@ -141,10 +141,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match result {
         Ok(code) => code,
         Err(Complaint(code, message)) => {
-            eprintln!("tidegate: {message}");
+            say(&format!("tidegate: {message}"));
             code
         }
     }
+}
+
+/// Says something beside the results; if nobody reads it, so be it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Writes results; a reader that has gone away is no reason to panic.
@@ -219,23 +224,23 @@ fn of_system(failure: crate::linux::Failure) -> Complaint {
 fn clean() -> Result<u8, Complaint> {
     let cleaned = crate::linux::clean().map_err(of_system)?;
     for name in &cleaned.removed {
-        eprintln!("removed {name}");
+        say(&format!("removed {name}"));
     }
     for why in &cleaned.refused {
-        eprintln!("tidegate: {why}");
+        say(&format!("tidegate: {why}"));
     }
     if !cleaned.refused.is_empty() {
         return Ok(EXIT_FAILED);
     }
     if cleaned.removed.is_empty() {
-        eprintln!("nothing was left");
+        say("nothing was left");
     }
     Ok(EXIT_DONE)
 }
 
 #[cfg(target_os = "linux")]
 fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
-    use crate::linux::{self, Options};
+    use crate::linux::{self, Options, Seen};
     use crate::one_link::{self, Rate};
     use crate::{Setup, SetupError, report};
     use tidegate_scenario::Document;
@@ -269,6 +274,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         Some((host, line)) => Ok((host.to_owned(), line.to_owned())),
         None => Err(Complaint(EXIT_USAGE, format!("--on {given}: expected HOST=LINE"))),
     });
+    let is_shell = arguments.shell.is_some();
     let command = match arguments.shell {
         Some(host) => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
@@ -284,6 +290,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         congestion_control: arguments.congestion_control,
         record: arguments.record,
         command,
+        is_shell,
         beside: beside.collect::<Result<_, _>>()?,
         live: arguments.live,
         metrics: arguments.metrics,
@@ -300,7 +307,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         print(&report::text(&summary))?;
     }
     for warning in report::warnings(&summary) {
-        eprintln!("tidegate: {warning}");
+        say(&format!("tidegate: {warning}"));
     }
     if let Some(why) = ended.broken {
         return Err(Complaint(
@@ -314,13 +321,18 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
             format!("{why}: the recording ends early, the results are whole"),
         ));
     }
-    Ok(match ended.status {
-        // The command may have heard of the signal as well.
-        _ if ended.is_interrupted => EXIT_INTERRUPTED,
-        Some(status) if !status.success() => {
-            eprintln!("tidegate: the command ended with {status}");
-            EXIT_FAILED
-        }
-        _ => EXIT_DONE,
-    })
+    if ended.is_interrupted {
+        // Commands may have heard of the signal as well.
+        return Ok(EXIT_INTERRUPTED);
+    }
+    let mut failed = report::failed_commands(&summary["emulation"]);
+    failed.extend(match ended.status {
+        Seen::Ended(Some(status)) if !status.success() => Some(format!("the command ended with {status}")),
+        Seen::Ended(None) => Some("the command ended, and nobody knows how".to_owned()),
+        _ => None,
+    });
+    for what in &failed {
+        say(&format!("tidegate: {what}"));
+    }
+    Ok(if failed.is_empty() { EXIT_DONE } else { EXIT_FAILED })
 }

@@ -94,6 +94,18 @@ pub fn warnings(summary: &Value) -> Vec<String> {
     [too_slow(emulation), not_urgent(emulation), bursts(emulation)].into_iter().flatten().collect()
 }
 
+/// Commands beside the command that ended by themselves, and not well.
+pub fn failed_commands(emulation: &Value) -> Vec<String> {
+    let ended = emulation["ended_commands"].as_object().into_iter().flatten();
+    let failed = ended.filter(|(_, code)| code.as_i64() != Some(0));
+    failed
+        .map(|(name, code)| match code.as_i64() {
+            Some(code) => format!("the command `{name}` ended with exit status: {code}"),
+            None => format!("the command `{name}` was ended by a signal"),
+        })
+        .collect()
+}
+
 /// If the system refused what keeps the loop in time.
 fn not_urgent(emulation: &Value) -> Option<String> {
     let urgency = &emulation["urgency"];

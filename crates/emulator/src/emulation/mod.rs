@@ -115,6 +115,11 @@ impl<W: Write> Emulation<W> {
         })
     }
 
+    /// Records to `out` what happens, before anything has.
+    pub fn record_to(&mut self, out: W) {
+        self.run.observer_mut().recording = Some(Writer::new(out, &self.setup.configuration));
+    }
+
     /// What it was built from.
     pub const fn setup(&self) -> &Setup {
         &self.setup

@@ -121,9 +121,10 @@ pub struct Child {
 }
 
 /// Whether a child has ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Seen {
     /// It has not.
+    #[default]
     Running,
     /// It has; how, if the system says so.
     Ended(Option<ExitStatus>),

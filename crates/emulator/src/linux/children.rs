@@ -1,17 +1,17 @@
 //! The commands that run in hosts, and how they ended.
 
-use std::process::ExitStatus;
+use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 
 use super::child::{Child, Seen};
 use super::processes::Offspring;
 
-/// A child that runs beside the command; that of a command of the scenario has its name.
+/// A child that runs beside the command.
 #[derive(Debug)]
 pub struct Beside {
-    /// If it is one of the scenario.
-    pub name: Option<String>,
+    /// Its name in the scenario, or what the user wrote.
+    pub name: String,
     /// What was started.
     pub child: Child,
 }
@@ -21,27 +21,33 @@ pub struct Beside {
 pub struct Children {
     /// Whose end is that of the emulation.
     pub command: Option<Child>,
-    /// How the command ended, if it did.
-    pub status: Option<ExitStatus>,
+    /// It is a shell that somebody uses.
+    pub is_shell: bool,
+    /// Whether and how the command ended.
+    pub status: Seen,
     /// Those beside it.
     pub beside: Vec<Beside>,
-    /// The commands of the scenario that ended, and with which code; none: by a signal.
-    pub ended: Vec<(String, Option<i32>)>,
+    /// Those of them that ended by themselves, and with which code; none: by a signal. Of several with one name, the first that
+    /// failed.
+    pub ended: BTreeMap<String, Option<i32>>,
 }
 
 impl Children {
     /// Takes note of those that ended; whether the command is among them.
     pub fn reap(&mut self) -> bool {
         let ended = &mut self.ended;
-        self.beside.retain_mut(|beside| {
+        self.beside.retain(|beside| {
             let Seen::Ended(status) = beside.child.look() else { return true };
             let code = status.and_then(|status| status.code());
-            ended.extend(beside.name.take().map(|name| (name, code)));
+            let told = ended.entry(beside.name.clone()).or_insert(code);
+            if *told == Some(0) {
+                *told = code;
+            }
             false
         });
-        let Some(Seen::Ended(status)) = self.command.as_ref().map(Child::look) else { return false };
+        let Some(seen @ Seen::Ended(_)) = self.command.as_ref().map(Child::look) else { return false };
         self.command = None;
-        self.status = status;
+        self.status = seen;
         true
     }
 }
@@ -54,6 +60,10 @@ impl Offspring for Children {
         self.command.is_some() || !self.beside.is_empty()
     }
     fn signal(&self, signal: Signal) {
+        // Shells that somebody uses do not listen to being asked, but to being left.
+        if let Some(shell) = self.command.as_ref().filter(|_| self.is_shell && signal == Signal::SIGTERM) {
+            shell.signal(Signal::SIGHUP);
+        }
         let beside = self.beside.iter().map(|beside| &beside.child);
         beside.chain(&self.command).for_each(|child| child.signal(signal));
     }

@@ -116,9 +116,9 @@ impl Hosts {
         };
         let of_scenario = scenario.commands.iter().map(|command| {
             let host = &scenario.nodes[command.host.index()].name;
-            (Some(command.name.clone()), host, &command.run)
+            (command.name.clone(), host, &command.run)
         });
-        let of_user = options.beside.iter().map(|(host, line)| (None, host, line));
+        let of_user = options.beside.iter().map(|(host, line)| (format!("{host}={line}"), host, line));
         for (name, host, line) in of_scenario.chain(of_user) {
             let mut program = Program::new(["/bin/sh", "-c", line]);
             program.without_input();
@@ -132,6 +132,7 @@ impl Hosts {
             let mut program = Program::new(words);
             redirect(&mut program)?;
             self.describe(own, scenario, &mut program);
+            self.children.is_shell = options.is_shell;
             self.children.command = Some(self.spawn(host, program, held)?);
         }
         Ok(())

@@ -13,9 +13,11 @@ mod pace;
 mod processes;
 mod run;
 mod signals;
+mod terminal;
 mod urgency;
 mod watch;
 
+pub use child::Seen;
 pub use clean::{Cleaned, clean};
 pub use error::{Failure, Kind};
 pub use run::{Ended, Options, emulate};

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use nix::sys::prctl;
@@ -15,12 +14,14 @@ use tidegate_wire::flows::OwnFlow;
 use tidegate_wire::recording::recorder::Recorder;
 
 use super::carry::carry;
+use super::child::Seen;
 use super::clean::Lease;
 use super::error::{Failure, Kind};
 use super::host::{Host, HostOptions};
 use super::hosts::Hosts;
 use super::output::Kept;
 use super::signals::Signals;
+use super::terminal::Terminal;
 use super::urgency::Urgency;
 use super::watch::Watchers;
 use crate::emulation::Emulation;
@@ -48,6 +49,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Run in the first host, or in the one named: when it ends, the emulation does.
     pub command: Option<(Option<String>, Vec<String>)>,
+    /// Whether the command is a shell for somebody to use.
+    pub is_shell: bool,
     /// Shell lines run beside it, each in the host named.
     pub beside: Vec<(String, String)>,
     /// Show in the terminal what happens.
@@ -67,8 +70,8 @@ pub struct Ended {
     pub outcome: Outcome,
     /// What is only in an emulation.
     pub emulation: Value,
-    /// How the command ended, if it did.
-    pub status: Option<ExitStatus>,
+    /// Whether and how the command ended.
+    pub status: Seen,
     /// Whether a signal ended the emulation.
     pub is_interrupted: bool,
     /// What broke, if that ended it.
@@ -93,13 +96,13 @@ fn open_recording(path: &Path) -> Result<Recorder, Failure> {
 pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     // Before any thread or child. A view that is stopped would leave the terminal as it is.
     let signals = Signals::hold(options.live)?;
-    let recording = options.record.as_deref().map(open_recording);
     let scenario = std::sync::Arc::clone(&setup.scenario);
     let (real, own) = (setup.real.clone(), setup.own.clone());
-    let mut emulation =
-        Emulation::start(setup, options.buffers, usize::from(options.mtu), recording.transpose()?)
-            .map_err(|why| Failure { kind: Kind::Scenario, message: why.to_string() })?;
+    let mut emulation = Emulation::start(setup, options.buffers, usize::from(options.mtu), None)
+        .map_err(|why| Failure { kind: Kind::Scenario, message: why.to_string() })?;
 
+    // Restored when all processes have gone.
+    let terminal = if options.command.is_some() { Terminal::save() } else { None };
     let run = std::process::id();
     let mut hosts = Hosts::new(Lease::take(run)?);
     for &node in &real {
@@ -110,6 +113,10 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
             offload: options.offload,
         };
         hosts.list.push(Host::create(run, name, node, &host)?);
+    }
+    if let Some(path) = &options.record {
+        // Not before: a start that is refused leaves an older recording as it is.
+        emulation.record_to(open_recording(path)?);
     }
     let mut watchers = Watchers::start(options.live, options.metrics)?;
     // While the view has the terminal, nobody else writes to it.
@@ -137,6 +144,7 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
         hosts.children.ended.iter().map(|(name, code)| (name.clone(), json!(code))).collect();
     let namespaces: Vec<String> = hosts.list.iter().map(|host| host.namespace.name().to_owned()).collect();
     drop(hosts);
+    drop(terminal);
     if let Some(kept) = kept {
         let printed = if options.keep_stdout { kept.print(io::stderr()) } else { kept.print(io::stdout()) };
         printed.map_err(|why| Failure::system("the output of commands cannot be printed", why))?;
@@ -161,7 +169,10 @@ pub fn emulate(setup: Setup, options: &Options) -> Result<Ended, Failure> {
     results["congestion_control"] = json!(options.congestion_control);
     results["hosts"] = json!(namespaces);
     results["ended_commands"] = Value::Object(codes);
-    results["command_exit_code"] = json!(status.map(|status| status.code()));
+    results["command_exit_code"] = json!(match status {
+        Seen::Ended(status) => status.and_then(|status| status.code()),
+        Seen::Running => None,
+    });
     Ok(Ended {
         outcome,
         emulation: results,

@@ -103,9 +103,11 @@ def test_routers_answer_where_a_packet_has_made_all_its_hops(emulate, tmp_path, 
     assert summary["emulation"]["answers"] == 2
 
 
-def test_a_host_with_too_large_packets_hears_of_it(emulate):
+@pytest.mark.parametrize("offload", ["off", "on"])
+def test_a_host_with_too_large_packets_hears_of_it(emulate, offload):
     script = f"ip link set tide0 mtu 3000 && exec {sys.executable} {PEER} large 2000"
-    ended = emulate("--rate", "10Mbit", "--json", "--on", SERVE, "--", "/bin/sh", "-c", script)
+    link = ["--rate", "10Mbit", "--offload", offload]
+    ended = emulate(*link, "--json", "--on", SERVE, "--", "/bin/sh", "-c", script)
     summary, said = results(ended)
     assert summary["emulation"]["oversized_packets"] >= 1 and summary["emulation"]["answers"] >= 1
     assert said == {"sent": 1, "refused": "Message too long", "mtu": 1500}

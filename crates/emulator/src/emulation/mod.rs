@@ -31,7 +31,7 @@ use crate::setup::{Setup, SetupError};
 pub(crate) use connections::{Connections, Totals, protocol_name};
 pub use counts::Counts;
 pub use port::Departure;
-use port::{BUFFER_BITS, Port};
+use port::{BUFFER_BITS, Expired, Port};
 
 /// Answers to packets that could not go on, under way at once; further such packets have none, as behind a router that is busy.
 const ANSWERS_MAX: usize = 1000;
@@ -179,6 +179,25 @@ impl<W: Write> Emulation<W> {
         Ok(())
     }
 
+    /// The largest packet.
+    pub fn mtu_bytes(&self) -> usize {
+        usize::from(self.mtu_bytes)
+    }
+
+    /// `count` packets, of which one at least is too large, came together from real host `from` at `at`, and begin as `beginning`
+    /// does: none of them enters.
+    pub fn arrive_oversized(&mut self, from: u32, beginning: &[u8], count: usize, at: Time) {
+        self.counts.oversized_packets += count as u64;
+        let Some(buffer) = self.pool.take() else { return };
+        let room = self.pool.room(buffer);
+        let bytes = beginning.len().min(room.len());
+        room[..bytes].copy_from_slice(&beginning[..bytes]);
+        self.pool.set_length(buffer, bytes);
+        let neighbour = self.setup.neighbours[from as usize];
+        self.answer(buffer, Trouble::TooBig(self.mtu_bytes), neighbour, at, at);
+        self.pool.release(buffer);
+    }
+
     /// The packet of `bytes` bytes in `buffer` came from real host `from` at `at`.
     fn enter(&mut self, from: u32, buffer: Buffer, bytes: usize, at: Time) {
         self.pool.set_length(buffer, bytes);
@@ -193,15 +212,15 @@ impl<W: Write> Emulation<W> {
             return;
         };
         if read.bytes as usize > bytes {
-            // The host's device was given a larger size, and this is the beginning of a packet.
-            self.counts.oversized_packets += 1;
-            self.answer(
-                buffer,
-                Trouble::TooBig(self.mtu_bytes),
-                self.setup.neighbours[from as usize],
-                at,
-                at,
-            );
+            if bytes >= usize::from(self.mtu_bytes) {
+                // The host's device was given a larger size, and this is the beginning of a packet.
+                self.counts.oversized_packets += 1;
+                let neighbour = self.setup.neighbours[from as usize];
+                self.answer(buffer, Trouble::TooBig(self.mtu_bytes), neighbour, at, at);
+            } else {
+                // It is not what its header says.
+                self.counts.stray_packets += 1;
+            }
             self.pool.release(buffer);
             return;
         }
@@ -286,7 +305,10 @@ impl<W: Write> Emulation<W> {
 
     /// Takes back the buffers of packets that were dropped, after those that have several packets are known.
     fn collect(&mut self) {
-        while let Some((node, at, buffer)) = self.run.observer_mut().expired.pop() {
+        while let Some(expired) = self.run.observer_mut().expired.pop() {
+            let Expired { node, at, buffer, ecn, dscp, ttl } = expired;
+            // What is told of it is how it got there.
+            ip::write(self.pool.packet(buffer), ecn, dscp, ttl);
             self.answer(buffer, Trouble::TimeExceeded, node, self.entered[buffer.0 as usize], at);
         }
         let port = self.run.observer_mut();

@@ -164,6 +164,10 @@ fn read_together<W: Write>(emulation: &mut Emulation<W>, number: u32, read: &mut
         return 1;
     };
     let count = inbound.count();
+    if inbound.largest_bytes() > emulation.mtu_bytes() {
+        emulation.arrive_oversized(number, inbound.bytes(), count, now);
+        return count;
+    }
     if inbound.is_datagrams() && count > 1 {
         emulation.counts.burst_datagrams += count as u64;
     }

@@ -424,6 +424,42 @@ def test_a_start_that_fails_leaves_an_older_recording(emulate, tmp_path):
     assert ended.returncode != 0 and recording.read_text() == "precious"
 
 
+def test_causes_are_told_as_they_are(emulate, program, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("true")
+    for word in (script, tmp_path):
+        ended = emulate("--rate", "1Mbit", "--", word)
+        assert ended.returncode == 1 and "Permission denied" in ended.stderr and "sudo" not in ended.stderr
+    assert emulate("--rate", "1Mbit", "--congestion-control", "", "--", "true").returncode == 2
+    drop = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", str(program)]
+    ended = subprocess.run(
+        [*drop, "emulate", "--rate", "1Mbit", "--", "true"], capture_output=True, text=True
+    )
+    assert (
+        ended.returncode == 1 and "needs the rights of root" in ended.stderr and "EPERM" not in ended.stderr
+    )
+
+
+NAMES = """
+duration = "5s"
+nodes = { hosts = ["a-b", "n2", "ä", "a_b"], routers = ["r"], real = ["a-b", "n2", "ä", "a_b"] }
+defaults.link = { rate = "10Mbit", delay = "1ms" }
+links.a = { between = ["a-b", "r"] }
+links.b = { between = ["n2", "r"] }
+links.c = { between = ["ä", "r"] }
+links.d = { between = ["a_b", "r"] }
+"""
+
+
+def test_names_that_clash_are_told_or_told_apart(emulate, tmp_path):
+    scenario = tmp_path / "names.toml"
+    scenario.write_text(NAMES)
+    ended = emulate(scenario, "--json", "--", "true")
+    assert ended.returncode == 0, ended.stderr
+    assert "TIDEGATE_ADDRESS_a_b is the variable of several" in ended.stderr
+    assert len(set(json.loads(ended.stdout)["emulation"]["hosts"])) == 4
+
+
 def test_without_rights_one_sentence_says_so(program):
     def drop_rights() -> None:
         os.setgid(65534)

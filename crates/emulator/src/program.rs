@@ -76,7 +76,7 @@ struct Emulate {
     #[arg(long = "on", value_name = "HOST=LINE")]
     beside: Vec<String>,
     /// What TCP of the hosts uses unless a program chooses for itself. (Every kernel allows reno.)
-    #[arg(long, value_name = "NAME", default_value = "reno")]
+    #[arg(long, value_name = "NAME", default_value = "reno", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     congestion_control: String,
     /// Largest packet of the hosts, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]

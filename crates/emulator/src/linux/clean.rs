@@ -64,7 +64,7 @@ impl Lease {
     /// # Errors
     /// When the system refuses it.
     pub fn take(run: u32) -> Result<Self, Failure> {
-        let refused = |why| Failure::system(format!("{DIRECTORY} cannot be written to"), why);
+        let refused = |why| Failure::of_root(format!("{DIRECTORY} cannot be written to"), why);
         let path = Path::new(DIRECTORY).join(format!("{run}{ENDING}"));
         for _ in 0..TRIES_MAX {
             directory().map_err(refused)?;
@@ -106,7 +106,7 @@ pub struct Cleaned {
 /// # Errors
 /// When the system refuses it.
 pub fn clean() -> Result<Cleaned, Failure> {
-    let refused = |why| Failure::system("what is left cannot be removed", why);
+    let refused = |why| Failure::of_root("what is left cannot be removed", why);
     if !nix::unistd::geteuid().is_root() {
         return Err(refused(io::ErrorKind::PermissionDenied.into()));
     }

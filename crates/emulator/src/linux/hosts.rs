@@ -1,5 +1,7 @@
 //! All real hosts of an emulation, and what runs in them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nix::sys::signal::SigSet;
 use tidegate_scenario::Scenario;
 use tidegate_wire::flows::OwnFlow;
@@ -14,6 +16,29 @@ use super::output::Kept;
 use super::processes;
 use super::run::Options;
 use crate::address;
+
+/// Variables for programs, and those that several would have.
+#[derive(Debug, Default)]
+struct Variables {
+    list: BTreeMap<String, String>,
+    clashes: BTreeSet<String>,
+}
+
+impl Variables {
+    fn add(&mut self, prefix: &str, name: &str, value: String) {
+        let plain = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let variable = format!("{prefix}_{plain}");
+        if self.list.insert(variable.clone(), value).is_some() {
+            self.clashes.insert(variable);
+        }
+    }
+
+    fn tell(&self, program: &mut Program) {
+        for (name, value) in &self.list {
+            program.env(name, value);
+        }
+    }
+}
 
 /// All hosts. Their processes end with them.
 pub struct Hosts {
@@ -61,18 +86,20 @@ impl Hosts {
         })
     }
 
-    /// Tells `program` of all hosts and of the flows that they send.
-    fn describe(&self, own: &[OwnFlow], scenario: &Scenario, program: &mut Program) {
-        let plain = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    /// What programs are told of all hosts and of the flows that they send.
+    fn variables(&self, own: &[OwnFlow], scenario: &Scenario) -> Variables {
+        let mut variables = Variables::default();
         for host in &self.list {
-            let name = plain(&host.name);
-            program.env(format!("TIDEGATE_ADDRESS_{name}"), address::ipv4(host.node).to_string());
-            program.env(format!("TIDEGATE_ADDRESS6_{name}"), address::ipv6(host.node).to_string());
+            variables.add("TIDEGATE_ADDRESS", &host.name, address::ipv4(host.node).to_string());
+            if host.has_ipv6 {
+                variables.add("TIDEGATE_ADDRESS6", &host.name, address::ipv6(host.node).to_string());
+            }
         }
         for flow in own {
-            let name = plain(&scenario.flows[flow.flow as usize].name);
-            program.env(format!("TIDEGATE_PORT_{name}"), flow.source_port.to_string());
+            let name = &scenario.flows[flow.flow as usize].name;
+            variables.add("TIDEGATE_PORT", name, flow.source_port.to_string());
         }
+        variables
     }
 
     /// Starts `program` in host number `host`; of signals it holds `held`.
@@ -84,9 +111,12 @@ impl Hosts {
             .env("TIDEGATE_HOST", &own.name)
             .env("TIDEGATE_NAMESPACE", own.namespace.name())
             .env("TIDEGATE_ADDRESS", address::ipv4(own.node).to_string())
-            .env("TIDEGATE_ADDRESS6", address::ipv6(own.node).to_string())
-            .env("TIDEGATE_PEER", address::ipv4(peer.node).to_string())
-            .env("TIDEGATE_PEER6", address::ipv6(peer.node).to_string());
+            .env("TIDEGATE_PEER", address::ipv4(peer.node).to_string());
+        if own.has_ipv6 && peer.has_ipv6 {
+            program
+                .env("TIDEGATE_ADDRESS6", address::ipv6(own.node).to_string())
+                .env("TIDEGATE_PEER6", address::ipv6(peer.node).to_string());
+        }
         let name = program.name().to_string_lossy().into_owned();
         let spawned = own.namespace.enter(|| program.spawn(held)).and_then(|spawned| spawned);
         spawned
@@ -114,6 +144,12 @@ impl Hosts {
             }
             Ok(())
         };
+        let variables = self.variables(own, scenario);
+        for name in &variables.clashes {
+            complain(format!(
+                "{name} is the variable of several: give them names that differ in letters or digits"
+            ));
+        }
         let of_scenario = scenario.commands.iter().map(|command| {
             let host = &scenario.nodes[command.host.index()].name;
             (command.name.clone(), host, &command.run)
@@ -123,7 +159,7 @@ impl Hosts {
             let mut program = Program::new(["/bin/sh", "-c", line]);
             program.without_input();
             redirect(&mut program)?;
-            self.describe(own, scenario, &mut program);
+            variables.tell(&mut program);
             let child = self.spawn(self.find(host)?, program, held)?;
             self.children.beside.push(Beside { name, child });
         }
@@ -131,10 +167,25 @@ impl Hosts {
             let host = host.as_ref().map_or(Ok(0), |name| self.find(name))?;
             let mut program = Program::new(words);
             redirect(&mut program)?;
-            self.describe(own, scenario, &mut program);
+            variables.tell(&mut program);
             self.children.is_shell = options.is_shell;
             self.children.command = Some(self.spawn(host, program, held)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_of_several_is_known() {
+        let mut variables = Variables::default();
+        for (prefix, name) in [("P", "a-b"), ("P", "c"), ("Q", "a-b"), ("P", "a_b")] {
+            variables.add(prefix, name, name.to_owned());
+        }
+        assert_eq!(variables.clashes.into_iter().collect::<Vec<_>>(), ["P_a_b"]);
+        assert_eq!(variables.list.len(), 3);
     }
 }

@@ -40,7 +40,7 @@ impl Namespace {
     ) -> Result<(Self, T), Failure> {
         let path = Path::new(DIRECTORY).join(name);
         let refused =
-            |why: io::Error| Failure::system(format!("the network namespace {name} cannot be made"), why);
+            |why: io::Error| Failure::of_root(format!("the network namespace {name} cannot be made"), why);
         share_directory().map_err(refused)?;
         OpenOptions::new().write(true).create_new(true).open(&path).map_err(refused)?;
         // Only the thread that makes it is in it, and its end leaves the mount.

@@ -1,5 +1,7 @@
 """`tidegate emulate`: what real hosts see, and that nothing remains."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -7,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -16,6 +19,7 @@ import pytest
 PEER = Path(__file__).with_name("peer.py")
 SERVE = f"B=exec {sys.executable} {PEER} serve"
 NAMESPACES = Path("/run/netns")
+LEASES = Path("/run/tidegate-emulate")
 
 
 def client(*what: str) -> list[str]:
@@ -99,9 +103,11 @@ def test_routers_answer_where_a_packet_has_made_all_its_hops(emulate, tmp_path, 
     assert summary["emulation"]["answers"] == 2
 
 
-def test_a_host_with_too_large_packets_hears_of_it(emulate):
+@pytest.mark.parametrize("offload", ["off", "on"])
+def test_a_host_with_too_large_packets_hears_of_it(emulate, offload):
     script = f"ip link set tide0 mtu 3000 && exec {sys.executable} {PEER} large 2000"
-    ended = emulate("--rate", "10Mbit", "--json", "--on", SERVE, "--", "/bin/sh", "-c", script)
+    link = ["--rate", "10Mbit", "--offload", offload]
+    ended = emulate(*link, "--json", "--on", SERVE, "--", "/bin/sh", "-c", script)
     summary, said = results(ended)
     assert summary["emulation"]["oversized_packets"] >= 1 and summary["emulation"]["answers"] >= 1
     assert said == {"sent": 1, "refused": "Message too long", "mtu": 1500}
@@ -228,9 +234,230 @@ def test_what_a_killed_run_left_is_cleaned_and_a_living_one_stays(program):
         alive.send_signal(signal.SIGTERM)
         alive.wait(timeout=10)
     assert left_over(alive.pid) == []
-    assert not Path("/run/tidegate").exists() or not list(Path("/run/tidegate").glob(f"{killed.pid}.*"))
+    assert not list(LEASES.glob(f"{killed.pid}.*"))
     devices = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
     assert "tide0" not in devices
+
+
+def test_cleaning_touches_nothing_that_is_not_of_an_emulation(program):
+    # Where the gateway has its socket, and a namespace whose name begins as ours do.
+    gateway, name = Path("/run/tidegate"), "tidegate-mine-1"
+    was_there = gateway.exists()
+    gateway.mkdir(exist_ok=True)
+    foreign = gateway / f"test-{os.getpid()}.lock"
+    foreign.write_text("theirs")
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    sleeping = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "1000"])
+    try:
+        cleaned = subprocess.run([str(program), "emulate", "--clean"], capture_output=True, text=True)
+        assert cleaned.returncode == 0, cleaned.stderr
+        assert foreign.read_text() == "theirs" and (NAMESPACES / name).exists() and sleeping.poll() is None
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+        subprocess.run(["ip", "netns", "del", name], check=True)
+        foreign.unlink()
+        if not was_there:
+            gateway.rmdir()
+
+
+# The first `ip netns add` of a boot, while an emulation has namespaces already.
+FIRST_NAMESPACE = """
+mount -t tmpfs none /run
+"$1" emulate --rate 1Mbit --on A='sleep 20' -- sh -c 'until [ -e /run/go ]; do sleep 0.1; done' >/dev/null &
+while [ "$(ls /run/netns 2>/dev/null | wc -l)" -lt 2 ]; do sleep 0.05; done
+ip netns add mine
+touch /run/go
+wait $! && ls /run/netns
+"""
+
+
+def test_namespaces_go_although_somebody_made_the_first_of_the_boot_meanwhile(program):
+    command = ["unshare", "-m", "sh", "-c", FIRST_NAMESPACE, "sh", str(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (0, "mine\n"), ended.stderr
+
+
+# Deaf to being asked; and what is asked next is another process.
+RUNAWAY = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while time.monotonic() < {until}:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+open({survived!r}, "w")
+"""
+
+
+def test_no_process_is_left_whatever_it_does(emulate, tmp_path):
+    survived = tmp_path / "survived"
+    runaway = tmp_path / "runaway.py"
+    runaway.write_text(RUNAWAY.format(until=time.monotonic() + 5, survived=str(survived)))
+    # A program whose first thread has ended.
+    headless = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(50,)).start(); " + (
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    begin = time.monotonic()
+    ended = emulate(
+        "--rate", "1Mbit", "--duration", "1s", "--on", "A=exec unshare -n sleep 60",
+        "--on", f"B=exec {sys.executable} {runaway}", "--on", f'B=exec {sys.executable} -c "{headless}"',
+    )  # fmt: skip
+    assert time.monotonic() - begin < 8, ended.stderr
+    time.sleep(max(0.0, begin + 5.5 - time.monotonic()))
+    assert not survived.exists()
+
+
+# More events than any machine carries in real time.
+HEAVY = """
+duration = "60s"
+nodes = { hosts = ["A", "B", "C", "D"], routers = ["R"], real = ["A", "B"] }
+defaults.link = { rate = "100Gbit", delay = "1ms" }
+links.a = { between = ["A", "R"] }
+links.b = { between = ["R", "B"] }
+links.c = { between = ["C", "R"] }
+links.d = { between = ["R", "D"] }
+[flows.simulated]
+from = "C"
+to = "D"
+transport = "udp"
+application = { kind = "cbr", rate = "50Gbit", packet = "100B" }
+"""
+
+
+def test_a_machine_that_is_far_behind_ends_when_it_is_asked_to_and_says_how_late_it_was(program, tmp_path):
+    scenario = tmp_path / "heavy.toml"
+    scenario.write_text(HEAVY)
+    command = [str(program), "emulate", str(scenario), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        time.sleep(2.5)
+        begin = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "could not keep up" in err
+    # Some milliseconds, and what a busy machine adds.
+    assert time.monotonic() - begin < 2
+    summary = json.loads(out)
+    lag_us = 1e6 * (2 - summary["duration_s"])
+    assert summary["emulation"]["lateness"]["events"]["max_us"] > lag_us > 0
+
+
+def test_a_device_that_is_taken_away_ends_it_with_results(emulate):
+    ended = emulate("--rate", "1Mbit", "--json", "--", "sh", "-c", "ip link del tide0; sleep 20")
+    assert ended.returncode == 1 and "the device of host A cannot be read" in ended.stderr
+    assert json.loads(ended.stdout)["emulation"]["kept_up"] is True
+
+
+@pytest.mark.parametrize("words", [["--live"], ["--metrics"]])
+def test_who_watches_and_does_not_read_holds_up_nothing(program, words):
+    if words == ["--metrics"]:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            words = ["--metrics", f"127.0.0.1:{probe.getsockname()[1]}"]
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(theirs, bytes(4090))
+    command = [str(program), "emulate", "--rate", "1Mbit", "--json", *words, "--on", SERVE]
+    command += client("stream", "60")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        wait_for(lambda: len(left_over(process.pid)) == 2)
+        time.sleep(2)
+        if words != ["--live"]:
+            slow = socket.create_connection(("127.0.0.1", int(words[1].split(":")[1])))
+            # A request that goes on and on.
+            threading.Thread(target=say_slowly, args=(slow,)).start()
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        wait_for(lambda: not left_over(process.pid), 3)
+        os.close(ours)
+        assert process.wait(timeout=5) == 130
+        assert time.monotonic() - begin < 3
+
+
+def say_slowly(client: socket.socket) -> None:
+    with client, contextlib.suppress(OSError):
+        for _ in range(12):
+            client.send(b"G")
+            time.sleep(0.3)
+
+
+def test_a_command_beside_that_fails_is_told(emulate, tmp_path):
+    scenario = tmp_path / "commands.toml"
+    scenario.write_text(CHAIN.replace("60s", "1s") + 'commands.client = { host = "A", run = "exit 7" }\n')
+    ended = emulate(scenario, "--json", "--on", "B=sleep 20", "--on", "B=true", "--on", "B=kill -9 $$")
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["emulation"]["ended_commands"] == {
+        "client": 7, "B=true": 0, "B=kill -9 $$": None,
+    }  # fmt: skip
+    assert "`client` ended with exit status: 7" in ended.stderr and "`B=kill -9 $$` was ended" in ended.stderr
+
+
+def test_a_shell_that_is_made_to_end_leaves_the_terminal_as_it_was(program):
+    import pty
+    import termios
+
+    child, terminal = pty.fork()
+    if child == 0:
+        environment = {**os.environ, "SHELL": shutil.which("bash") or "/bin/sh"}
+        emulation = [str(program), "emulate", "--rate", "1Mbit", "--shell", "A", "--duration", "2s"]
+        code = subprocess.run(emulation, env=environment).returncode
+        flags, mine = termios.tcgetattr(0)[3], os.tcgetpgrp(0) == os.getpgrp()
+        is_usual = all(flags & flag for flag in (termios.ECHO, termios.ICANON)) and mine
+        os.write(1, f"AFTER {code} {is_usual}".encode())
+        os._exit(0)
+    seen = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            seen += chunk
+    except OSError:
+        pass  # the other side is closed
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert b"AFTER 0 True" in seen, seen
+
+
+def test_a_start_that_fails_leaves_an_older_recording(emulate, tmp_path):
+    recording = tmp_path / "older"
+    recording.write_text("precious")
+    ended = emulate("--rate", "1Mbit", "--congestion-control", "nothing", "--record", recording, "--", "true")
+    assert ended.returncode != 0 and recording.read_text() == "precious"
+
+
+def test_causes_are_told_as_they_are(emulate, program, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("true")
+    for word in (script, tmp_path):
+        ended = emulate("--rate", "1Mbit", "--", word)
+        assert ended.returncode == 1 and "Permission denied" in ended.stderr and "sudo" not in ended.stderr
+    assert emulate("--rate", "1Mbit", "--congestion-control", "", "--", "true").returncode == 2
+    drop = ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", str(program)]
+    ended = subprocess.run(
+        [*drop, "emulate", "--rate", "1Mbit", "--", "true"], capture_output=True, text=True
+    )
+    assert (
+        ended.returncode == 1 and "needs the rights of root" in ended.stderr and "EPERM" not in ended.stderr
+    )
+
+
+NAMES = """
+duration = "5s"
+nodes = { hosts = ["a-b", "n2", "ä", "a_b"], routers = ["r"], real = ["a-b", "n2", "ä", "a_b"] }
+defaults.link = { rate = "10Mbit", delay = "1ms" }
+links.a = { between = ["a-b", "r"] }
+links.b = { between = ["n2", "r"] }
+links.c = { between = ["ä", "r"] }
+links.d = { between = ["a_b", "r"] }
+"""
+
+
+def test_names_that_clash_are_told_or_told_apart(emulate, tmp_path):
+    scenario = tmp_path / "names.toml"
+    scenario.write_text(NAMES)
+    ended = emulate(scenario, "--json", "--", "true")
+    assert ended.returncode == 0, ended.stderr
+    assert "TIDEGATE_ADDRESS_a_b is the variable of several" in ended.stderr
+    assert len(set(json.loads(ended.stdout)["emulation"]["hosts"])) == 4
 
 
 def test_without_rights_one_sentence_says_so(program):
@@ -434,6 +661,57 @@ def test_a_taken_address_for_metrics_is_one_sentence(emulate):
 def test_a_failing_command_is_told(emulate):
     ended = emulate("--rate", "1Mbit", "--", "sh", "-c", "exit 3")
     assert ended.returncode == 1 and "3" in ended.stderr
+
+
+# Of a program and of a module of Python the standard library starts others in different ways.
+MODULE = [sys.executable, "-m", "tidegate"]
+
+
+@pytest.mark.parametrize("is_module", [False, True])
+def test_a_command_holds_no_signals_and_a_job_ends_when_it_is_asked_to(program, is_module):
+    show = "grep SigBlk /proc/self/status; exec timeout 0.2 sleep 20"
+    words = MODULE if is_module else [str(program)]
+    command = [*words, "emulate", "--rate", "1Mbit", "--live", "--duration", "15s", "--", "sh", "-c", show]
+    ended = subprocess.run(command, capture_output=True, text=True, env=without_program())
+    blocked = [line.split()[1] for line in ended.stdout.splitlines() if line.startswith("SigBlk")]
+    assert [int(mask, 16) for mask in blocked] == [0]
+    assert "exit status: 124" in ended.stderr, "`timeout` hears when its time is over"
+
+
+def test_children_are_heard_of_although_the_caller_ignores_them(program):
+    command = [str(program), "emulate", "--rate", "1Mbit", "--duration", "20s", "--", "sh", "-c", "exit 3"]
+    ignore = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); " + (
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", ignore, *command], capture_output=True, text=True, timeout=10
+    )
+    assert ended.returncode == 1 and "exit status: 3" in ended.stderr
+
+
+@pytest.mark.parametrize("is_module", [False, True])
+def test_control_c_is_an_interruption_although_the_command_hears_of_it_too(program, is_module):
+    import pty
+
+    words = MODULE if is_module else [str(program)]
+    child, terminal = pty.fork()
+    if child == 0:
+        words = [*words, "emulate", "--rate", "1Mbit", "--", "sleep", "20"]
+        os.execvpe(words[0], words, without_program())
+    wait_for(lambda: "sleep 20" in processes_of(child))
+    os.write(terminal, b"\x03")
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:
+        pass  # the other side is closed
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+    os.close(terminal)
+
+
+def without_program() -> dict[str, str]:
+    """The environment, in which the module is itself and not the program that is tested."""
+    return {name: value for name, value in os.environ.items() if name != "TIDEGATE_EMULATE"}
 
 
 def wait_for(condition, seconds: float = 10) -> None:

@@ -76,7 +76,7 @@ struct Emulate {
     #[arg(long = "on", value_name = "HOST=LINE")]
     beside: Vec<String>,
     /// What TCP of the hosts uses unless a program chooses for itself. (Every kernel allows reno.)
-    #[arg(long, value_name = "NAME", default_value = "reno")]
+    #[arg(long, value_name = "NAME", default_value = "reno", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     congestion_control: String,
     /// Largest packet of the hosts, in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..=9000))]
@@ -141,10 +141,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     match result {
         Ok(code) => code,
         Err(Complaint(code, message)) => {
-            eprintln!("tidegate: {message}");
+            say(&format!("tidegate: {message}"));
             code
         }
     }
+}
+
+/// Says something beside the results; if nobody reads it, so be it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Writes results; a reader that has gone away is no reason to panic.
@@ -201,30 +206,47 @@ fn emulate(_: Emulate) -> Result<u8, Complaint> {
     Err(Complaint(EXIT_FAILED, "emulation needs Linux: hosts are network namespaces there".to_owned()))
 }
 
+/// What the system refused, with its exit code.
+#[cfg(target_os = "linux")]
+fn of_system(failure: crate::linux::Failure) -> Complaint {
+    use crate::linux::Kind;
+
+    let code = match failure.kind {
+        Kind::System => EXIT_FAILED,
+        Kind::Usage => EXIT_USAGE,
+        Kind::Scenario => EXIT_INVALID,
+    };
+    Complaint(code, failure.message)
+}
+
+/// Removes what killed emulations left.
+#[cfg(target_os = "linux")]
+fn clean() -> Result<u8, Complaint> {
+    let cleaned = crate::linux::clean().map_err(of_system)?;
+    for name in &cleaned.removed {
+        say(&format!("removed {name}"));
+    }
+    for why in &cleaned.refused {
+        say(&format!("tidegate: {why}"));
+    }
+    if !cleaned.refused.is_empty() {
+        return Ok(EXIT_FAILED);
+    }
+    if cleaned.removed.is_empty() {
+        say("nothing was left");
+    }
+    Ok(EXIT_DONE)
+}
+
 #[cfg(target_os = "linux")]
 fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
-    use crate::linux::{self, Kind, Options};
+    use crate::linux::{self, Options, Seen};
     use crate::one_link::{self, Rate};
     use crate::{Setup, SetupError, report};
     use tidegate_scenario::Document;
 
-    let failed = |failure: linux::Failure| {
-        let code = match failure.kind {
-            Kind::System => EXIT_FAILED,
-            Kind::Usage => EXIT_USAGE,
-            Kind::Scenario => EXIT_INVALID,
-        };
-        Complaint(code, failure.message)
-    };
     if arguments.clean {
-        let removed = linux::clean().map_err(failed)?;
-        for name in &removed {
-            eprintln!("removed {name}");
-        }
-        if removed.is_empty() {
-            eprintln!("nothing was left");
-        }
-        return Ok(EXIT_DONE);
+        return clean();
     }
     let invalid = |error: SetupError| Complaint(EXIT_INVALID, error.to_string());
     let one_link =
@@ -252,6 +274,7 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         Some((host, line)) => Ok((host.to_owned(), line.to_owned())),
         None => Err(Complaint(EXIT_USAGE, format!("--on {given}: expected HOST=LINE"))),
     });
+    let is_shell = arguments.shell.is_some();
     let command = match arguments.shell {
         Some(host) => {
             let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
@@ -267,13 +290,14 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         congestion_control: arguments.congestion_control,
         record: arguments.record,
         command,
+        is_shell,
         beside: beside.collect::<Result<_, _>>()?,
         live: arguments.live,
         metrics: arguments.metrics,
         keep_stdout: arguments.json,
         is_urgent: arguments.urgency == "on",
     };
-    let ended = linux::emulate(setup, &options).map_err(failed)?;
+    let ended = linux::emulate(setup, &options).map_err(of_system)?;
     let mut summary = serde_json::to_value(&ended.outcome.summary).expect("a summary has a JSON form");
     report::leave_out_unknown(&mut summary, &ended.emulation);
     summary["emulation"] = ended.emulation;
@@ -283,7 +307,13 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
         print(&report::text(&summary))?;
     }
     for warning in report::warnings(&summary) {
-        eprintln!("tidegate: {warning}");
+        say(&format!("tidegate: {warning}"));
+    }
+    if let Some(why) = ended.broken {
+        return Err(Complaint(
+            EXIT_FAILED,
+            format!("{why}: it ended there, the results are whole until then"),
+        ));
     }
     if let Some(why) = ended.unrecorded {
         return Err(Complaint(
@@ -291,12 +321,18 @@ fn emulate(arguments: Emulate) -> Result<u8, Complaint> {
             format!("{why}: the recording ends early, the results are whole"),
         ));
     }
-    Ok(match ended.status {
-        Some(status) if !status.success() => {
-            eprintln!("tidegate: the command ended with {status}");
-            EXIT_FAILED
-        }
-        _ if ended.is_interrupted => EXIT_INTERRUPTED,
-        _ => EXIT_DONE,
-    })
+    if ended.is_interrupted {
+        // Commands may have heard of the signal as well.
+        return Ok(EXIT_INTERRUPTED);
+    }
+    let mut failed = report::failed_commands(&summary["emulation"]);
+    failed.extend(match ended.status {
+        Seen::Ended(Some(status)) if !status.success() => Some(format!("the command ended with {status}")),
+        Seen::Ended(None) => Some("the command ended, and nobody knows how".to_owned()),
+        _ => None,
+    });
+    for what in &failed {
+        say(&format!("tidegate: {what}"));
+    }
+    Ok(if failed.is_empty() { EXIT_DONE } else { EXIT_FAILED })
 }

@@ -94,6 +94,18 @@ pub fn warnings(summary: &Value) -> Vec<String> {
     [too_slow(emulation), not_urgent(emulation), bursts(emulation)].into_iter().flatten().collect()
 }
 
+/// Commands beside the command that ended by themselves, and not well.
+pub fn failed_commands(emulation: &Value) -> Vec<String> {
+    let ended = emulation["ended_commands"].as_object().into_iter().flatten();
+    let failed = ended.filter(|(_, code)| code.as_i64() != Some(0));
+    failed
+        .map(|(name, code)| match code.as_i64() {
+            Some(code) => format!("the command `{name}` ended with exit status: {code}"),
+            None => format!("the command `{name}` was ended by a signal"),
+        })
+        .collect()
+}
+
 /// If the system refused what keeps the loop in time.
 fn not_urgent(emulation: &Value) -> Option<String> {
     let urgency = &emulation["urgency"];
@@ -124,12 +136,53 @@ fn too_slow(emulation: &Value) -> Option<String> {
         return None;
     }
     let p99 = |key: &str| emulation["lateness"][key]["p99_us"].as_f64().unwrap_or(0.0) / 1e3;
+    let (unbuffered, dropped) = (&emulation["unbuffered_packets"], &emulation["device_dropped_packets"]);
+    if p99("events") <= 1.0 && p99("deliveries") <= 1.0 && dropped == 0 {
+        return Some(format!(
+            "{unbuffered} packets found no buffer and were lost before the network: more were in it at once than --buffers \
+             allows; give it more"
+        ));
+    }
     Some(format!(
         "this machine could not keep up: events ran {:.1} ms late and packets were handed over {:.1} ms late (p99; 1 ms is \
-         the limit), {} packets found no buffer, {} were dropped by the devices of hosts. Results show the machine, not the network; lower the rates.",
+         the limit), {unbuffered} packets found no buffer (--buffers), {dropped} were dropped by the devices of hosts. Results show the machine, not the network; lower the rates.",
         p99("events"),
         p99("deliveries"),
-        emulation["unbuffered_packets"],
-        emulation["device_dropped_packets"],
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(late_us: f64, unbuffered: u64, dropped: u64) -> String {
+        too_slow(&json!({
+            "kept_up": false,
+            "lateness": { "events": { "p99_us": late_us }, "deliveries": { "p99_us": 0.0 } },
+            "unbuffered_packets": unbuffered,
+            "device_dropped_packets": dropped,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn too_few_buffers_are_no_slow_machine() {
+        assert!(
+            said(10.0, 7, 0).contains("7 packets found no buffer") && said(10.0, 7, 0).contains("--buffers")
+        );
+        assert!(!said(10.0, 7, 0).contains("could not keep up"));
+        for (late_us, dropped) in [(2000.0, 0), (10.0, 5)] {
+            assert!(said(late_us, 7, dropped).contains("could not keep up"));
+        }
+    }
+
+    #[test]
+    fn commands_that_failed_are_named() {
+        let emulation = json!({ "ended_commands": { "fine": 0, "client": 7, "A=x": null } });
+        let failed = failed_commands(&emulation);
+        assert_eq!(failed.len(), 2);
+        assert!(failed.iter().any(|said| said == "the command `client` ended with exit status: 7"));
+    }
 }

@@ -37,8 +37,8 @@ pub enum SetupError {
     Configuration(ConfigErrors),
     /// No host of it is real.
     NoRealHosts,
-    /// It has more real hosts than there can be flows between.
-    TooManyHosts,
+    /// It has more real hosts than there can be flows between, unless each pair has no more than so many.
+    TooManyHosts(u32),
 }
 
 impl fmt::Display for SetupError {
@@ -48,9 +48,14 @@ impl fmt::Display for SetupError {
             Self::NoRealHosts => f.write_str(
                 "fewer than two hosts of the scenario are real; name them in [nodes]: real = [\"A\", \"B\"]",
             ),
-            Self::TooManyHosts => {
+            Self::TooManyHosts(0) => {
                 write!(f, "more than {REAL_FLOWS_MAX} flows between real hosts; mark fewer hosts as real")
             }
+            Self::TooManyHosts(fitting) => write!(
+                f,
+                "more than {REAL_FLOWS_MAX} flows between real hosts; give each pair fewer (--flows-per-pair {fitting}), \
+                 or mark fewer hosts as real"
+            ),
         }
     }
 }
@@ -82,7 +87,7 @@ impl Setup {
         }
         let pairs = (real.len() as u32).saturating_mul(real.len() as u32 - 1);
         if pairs.saturating_mul(flows_per_pair) > REAL_FLOWS_MAX {
-            return Err(SetupError::TooManyHosts);
+            return Err(SetupError::TooManyHosts(REAL_FLOWS_MAX / pairs));
         }
         let own = own_flows(&scenario, &real);
         let configuration = Configuration {
@@ -218,4 +223,28 @@ fn own_flows(scenario: &Scenario, real: &[u32]) -> Vec<OwnFlow> {
         Some(OwnFlow { flow: number as u32, from, to, protocol, source_port: source_port(number) })
     });
     own.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn with_many_hosts_it_is_said_how_many_flows_each_pair_can_have() {
+        let hosts: Vec<String> = (0..40).map(|number| format!("\"h{number}\"")).collect();
+        let hosts = hosts.join(", ");
+        let mut text = format!(
+            "duration = \"1s\"\nnodes = {{ hosts = [{hosts}], routers = [\"r\"], real = [{hosts}] }}\n\
+             defaults.link = {{ rate = \"10Mbit\", delay = \"1ms\" }}\n"
+        );
+        for number in 0..40 {
+            let _ = writeln!(text, "links.l{number} = {{ between = [\"h{number}\", \"r\"] }}");
+        }
+        let setup = |flows| Setup::new(Document::from_text("many.toml", &text).unwrap(), &[], None, flows);
+        let why = setup(64).unwrap_err().to_string();
+        assert!(why.contains("--flows-per-pair 42"), "{why}");
+        assert!(setup(42).is_ok() && setup(43).is_err());
+    }
 }

@@ -95,6 +95,19 @@ impl<'a> Inbound<'a> {
         data.div_ceil(usize::from(self.header.gso_size)).min(SEGMENTS_MAX)
     }
 
+    /// The bytes of the largest of them.
+    pub fn largest_bytes(&self) -> usize {
+        if self.header.gso_type == ONE_PACKET {
+            return self.packet.len();
+        }
+        self.packet.len().min(usize::from(self.header.hdr_len) + usize::from(self.header.gso_size))
+    }
+
+    /// All of them, as they came.
+    pub const fn bytes(&self) -> &[u8] {
+        self.packet
+    }
+
     /// Writes the packets, with their checksums, into as many rooms, and their lengths.
     ///
     /// # Errors
@@ -345,7 +358,7 @@ mod tests {
                 assert_eq!(header.header_checksum, header.calc_header_checksum());
             }
             let inbound = Inbound::new(&mut bytes).unwrap();
-            assert_eq!(inbound.count(), 4);
+            assert_eq!((inbound.count(), inbound.largest_bytes()), (4, packets[0].len()));
             let mut memory = vec![[0_u8; 1500]; 4];
             let mut rooms: Vec<&mut [u8]> = memory.iter_mut().map(|room| &mut room[..]).collect();
             let mut lengths = [0; 4];

@@ -31,7 +31,7 @@ use crate::setup::{Setup, SetupError};
 pub(crate) use connections::{Connections, Totals, protocol_name};
 pub use counts::Counts;
 pub use port::Departure;
-use port::{BUFFER_BITS, Port};
+use port::{BUFFER_BITS, Expired, Port};
 
 /// Answers to packets that could not go on, under way at once; further such packets have none, as behind a router that is busy.
 const ANSWERS_MAX: usize = 1000;
@@ -115,6 +115,11 @@ impl<W: Write> Emulation<W> {
         })
     }
 
+    /// Records to `out` what happens, before anything has.
+    pub fn record_to(&mut self, out: W) {
+        self.run.observer_mut().recording = Some(Writer::new(out, &self.setup.configuration));
+    }
+
     /// What it was built from.
     pub const fn setup(&self) -> &Setup {
         &self.setup
@@ -174,6 +179,25 @@ impl<W: Write> Emulation<W> {
         Ok(())
     }
 
+    /// The largest packet.
+    pub fn mtu_bytes(&self) -> usize {
+        usize::from(self.mtu_bytes)
+    }
+
+    /// `count` packets, of which one at least is too large, came together from real host `from` at `at`, and begin as `beginning`
+    /// does: none of them enters.
+    pub fn arrive_oversized(&mut self, from: u32, beginning: &[u8], count: usize, at: Time) {
+        self.counts.oversized_packets += count as u64;
+        let Some(buffer) = self.pool.take() else { return };
+        let room = self.pool.room(buffer);
+        let bytes = beginning.len().min(room.len());
+        room[..bytes].copy_from_slice(&beginning[..bytes]);
+        self.pool.set_length(buffer, bytes);
+        let neighbour = self.setup.neighbours[from as usize];
+        self.answer(buffer, Trouble::TooBig(self.mtu_bytes), neighbour, at, at);
+        self.pool.release(buffer);
+    }
+
     /// The packet of `bytes` bytes in `buffer` came from real host `from` at `at`.
     fn enter(&mut self, from: u32, buffer: Buffer, bytes: usize, at: Time) {
         self.pool.set_length(buffer, bytes);
@@ -188,15 +212,15 @@ impl<W: Write> Emulation<W> {
             return;
         };
         if read.bytes as usize > bytes {
-            // The host's device was given a larger size, and this is the beginning of a packet.
-            self.counts.oversized_packets += 1;
-            self.answer(
-                buffer,
-                Trouble::TooBig(self.mtu_bytes),
-                self.setup.neighbours[from as usize],
-                at,
-                at,
-            );
+            if bytes >= usize::from(self.mtu_bytes) {
+                // The host's device was given a larger size, and this is the beginning of a packet.
+                self.counts.oversized_packets += 1;
+                let neighbour = self.setup.neighbours[from as usize];
+                self.answer(buffer, Trouble::TooBig(self.mtu_bytes), neighbour, at, at);
+            } else {
+                // It is not what its header says.
+                self.counts.stray_packets += 1;
+            }
             self.pool.release(buffer);
             return;
         }
@@ -262,21 +286,29 @@ impl<W: Write> Emulation<W> {
 
     /// It is `now`: runs what is due.
     pub fn advance(&mut self, now: Time) {
+        self.catch_up(now, now);
+    }
+
+    /// It is `now`: runs what is due at `until` or before, which is late by as much more.
+    pub fn catch_up(&mut self, until: Time, now: Time) {
         let mut has_run = false;
         let lateness = &mut self.event_lateness;
-        self.run.advance_to(now, |due| {
+        self.run.advance_to(until, |due| {
             has_run = true;
             lateness.record(due, now);
         });
         if has_run {
-            self.record(&Record::Ran(now));
+            self.record(&Record::Ran(until));
         }
         self.collect();
     }
 
     /// Takes back the buffers of packets that were dropped, after those that have several packets are known.
     fn collect(&mut self) {
-        while let Some((node, at, buffer)) = self.run.observer_mut().expired.pop() {
+        while let Some(expired) = self.run.observer_mut().expired.pop() {
+            let Expired { node, at, buffer, ecn, dscp, ttl } = expired;
+            // What is told of it is how it got there.
+            ip::write(self.pool.packet(buffer), ecn, dscp, ttl);
             self.answer(buffer, Trouble::TimeExceeded, node, self.entered[buffer.0 as usize], at);
         }
         let port = self.run.observer_mut();
@@ -292,6 +324,12 @@ impl<W: Write> Emulation<W> {
     pub fn next_event(&self) -> Option<Time> {
         let answer = self.answers.peek().map(|Reverse((due, ..))| *due);
         self.run.next_event().into_iter().chain(answer).min()
+    }
+
+    /// To which instant it can be ended without running more: `now`, unless something that was due before has not run.
+    pub fn reached(&mut self, now: Time) -> Time {
+        let is_behind = self.run.next_event().is_some_and(|due| due < now);
+        if is_behind { self.run.simulation().now().min(now) } else { now }
     }
 
     /// The next packet for a real host: those that came through the network in the order of their instants, then answers of

@@ -28,6 +28,17 @@ pub struct Departure {
     pub(super) tcp: OutsideTcp,
 }
 
+/// A packet that has made all hops that it may: where, when, and how it got there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expired {
+    pub(super) node: NodeId,
+    pub(super) at: Time,
+    pub(super) buffer: Buffer,
+    pub(super) ecn: Ecn,
+    pub(super) dscp: Dscp,
+    pub(super) ttl: u8,
+}
+
 /// What the simulation tells: which packets leave, which buffers are free again, and the verdicts if they are recorded.
 #[derive(Debug)]
 pub(super) struct Port<W> {
@@ -35,8 +46,8 @@ pub(super) struct Port<W> {
     pub(super) to: Vec<Option<u32>>,
     pub(super) departures: VecDeque<Departure>,
     pub(super) freed: Vec<Buffer>,
-    /// Packets that have made all hops that they may: where, when, and what they were.
-    pub(super) expired: Vec<(NodeId, Time, Buffer)>,
+    /// Packets that have made all hops that they may.
+    pub(super) expired: Vec<Expired>,
     /// Once for each copy that a medium made, and for each acknowledgment that goes on without its data.
     pub(super) shared: Vec<Buffer>,
     pub(super) recording: Option<Writer<W>>,
@@ -77,7 +88,10 @@ impl<W: Write> Observer for Port<W> {
         if self.host_of(packet).is_some() {
             let buffer = buffer_of(carried);
             if let (Place::Node(node), DropReason::TtlExpired) = (place, why) {
-                self.expired.push((NodeId(node), now, buffer));
+                let (ecn, dscp) = (packet.ecn, packet.dscp);
+                // A router looks before it counts the hop.
+                let ttl = packet.ttl.max(1);
+                self.expired.push(Expired { node: NodeId(node), at: now, buffer, ecn, dscp, ttl });
             }
             self.freed.push(buffer);
         }

@@ -1,7 +1,7 @@
 //! What the system refused.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 
 /// Of what kind, for the exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,15 +26,17 @@ pub struct Failure {
 impl Failure {
     /// The system refused `what`, because of `why`.
     pub fn system(what: impl fmt::Display, why: impl Into<io::Error>) -> Self {
+        Self { kind: Kind::System, message: format!("{what}: {}", why.into()) }
+    }
+
+    /// The system refused `what`, because of `why`; it needs the rights of root.
+    pub fn of_root(what: impl fmt::Display, why: impl Into<io::Error>) -> Self {
         let why = why.into();
-        let message = if why.kind() == io::ErrorKind::PermissionDenied {
-            format!(
-                "{what}: this needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo"
-            )
-        } else {
-            format!("{what}: {why}")
-        };
-        Self { kind: Kind::System, message }
+        if why.kind() != io::ErrorKind::PermissionDenied {
+            return Self::system(what, why);
+        }
+        let needs = "this needs the rights of root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo";
+        Self { kind: Kind::System, message: format!("{what}: {needs}") }
     }
 
     /// What was asked for makes no sense.
@@ -49,3 +51,8 @@ impl fmt::Display for Failure {
     }
 }
 impl std::error::Error for Failure {}
+
+/// Says what went wrong at the end, where nobody is left to hand it to.
+pub fn complain(what: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "tidegate: {what}");
+}

@@ -5,13 +5,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 
-use super::error::Failure;
+use super::error::{Failure, complain};
 
 /// Where namespaces have their names.
 pub const DIRECTORY: &str = "/run/netns";
@@ -24,6 +26,7 @@ pub struct Namespace {
     name: String,
     path: PathBuf,
     file: File,
+    is_removed: bool,
 }
 
 impl Namespace {
@@ -37,8 +40,8 @@ impl Namespace {
     ) -> Result<(Self, T), Failure> {
         let path = Path::new(DIRECTORY).join(name);
         let refused =
-            |why: io::Error| Failure::system(format!("the network namespace {name} cannot be made"), why);
-        fs::create_dir_all(DIRECTORY).map_err(refused)?;
+            |why: io::Error| Failure::of_root(format!("the network namespace {name} cannot be made"), why);
+        share_directory().map_err(refused)?;
         OpenOptions::new().write(true).create_new(true).open(&path).map_err(refused)?;
         // Only the thread that makes it is in it, and its end leaves the mount.
         let made = in_thread(|| -> Result<T, Failure> {
@@ -50,9 +53,13 @@ impl Namespace {
         });
         let opened = made.and_then(|made| Ok((File::open(&path).map_err(refused)?, made)));
         match opened {
-            Ok((file, prepared)) => Ok((Self { name: name.to_owned(), path, file }, prepared)),
+            Ok((file, prepared)) => {
+                Ok((Self { name: name.to_owned(), path, file, is_removed: false }, prepared))
+            }
             Err(failure) => {
-                remove(&path);
+                if let Err(why) = remove(&path) {
+                    complain(why);
+                }
                 Err(failure)
             }
         }
@@ -64,7 +71,17 @@ impl Namespace {
     /// When it cannot be opened.
     pub fn adopt(path: PathBuf) -> io::Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { name, file: File::open(&path)?, path })
+        let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NOFOLLOW.bits()).open(&path)?;
+        Ok(Self { name, file, path, is_removed: false })
+    }
+
+    /// Takes its name away.
+    ///
+    /// # Errors
+    /// When it stays.
+    pub fn remove(mut self) -> Result<(), Failure> {
+        self.is_removed = true;
+        remove(&self.path)
     }
 
     /// Its name, as `ip netns` lists it.
@@ -91,15 +108,47 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        remove(&self.path);
+        if !self.is_removed
+            && let Err(why) = remove(&self.path)
+        {
+            complain(why);
+        }
     }
 }
 
+/// Makes the directory of names a mount that others see, as `ip netns add` does where nobody has: it would do so with a mount
+/// of ours in it, which then lies there twice and cannot be taken away.
+fn share_directory() -> io::Result<()> {
+    fs::create_dir_all(DIRECTORY)?;
+    // As `ip` does: one at a time. Where there are no locks, so be it.
+    let _lock = Flock::lock(File::open(DIRECTORY)?, FlockArg::LockExclusive);
+    let share = || {
+        let flags = MsFlags::MS_SHARED | MsFlags::MS_REC;
+        mount(None::<&str>, DIRECTORY, None::<&str>, flags, None::<&str>)
+    };
+    match share() {
+        // It is no mount yet.
+        Err(nix::Error::EINVAL) => (),
+        shared => return Ok(shared?),
+    }
+    let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+    mount(Some(DIRECTORY), DIRECTORY, None::<&str>, flags, None::<&str>)?;
+    Ok(share()?)
+}
+
 /// Takes the name away.
-pub fn remove(path: &Path) {
-    // A name without a namespace is a plain file, and there is nothing to unmount. Nobody is left to hear of failures.
-    let _ = umount2(path, MntFlags::MNT_DETACH);
-    let _ = fs::remove_file(path);
+///
+/// # Errors
+/// When it stays.
+pub fn remove(path: &Path) -> Result<(), Failure> {
+    // A name without a namespace is a plain file, and there is nothing to unmount. Mounts may lie on one another.
+    while umount2(path, MntFlags::MNT_DETACH).is_ok() {}
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::system(format!("{} cannot be removed", path.display()), why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A namespace belongs to a thread, so whoever changes it takes a thread of its own.

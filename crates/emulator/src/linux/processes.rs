@@ -1,7 +1,10 @@
 //! The processes in a namespace: found by the namespace itself, so that none is overlooked that a command left behind.
+//!
+//! Those that went to a namespace of their own are found only if they are our children.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -13,43 +16,117 @@ use super::namespace::Namespace;
 /// So long processes may take to end when they are asked to.
 const GRACE: Duration = Duration::from_millis(500);
 const GRACE_STEPS: u32 = 25;
+/// So often those that are left are made to end, with a millisecond between: some have to be waited for, and one that starts
+/// others may be a step ahead.
+const KILLS_MAX: u32 = 2000;
+const KILL_PAUSE: Duration = Duration::from_millis(1);
+/// So often nobody must have been found where others ended while we looked: one of them may have left a child.
+const DOUBTS_MAX: u32 = 20;
 
-/// The processes in `namespace`.
-fn inside(namespace: &Namespace) -> Vec<Pid> {
-    let Ok(own) = namespace.file().metadata() else { return Vec::new() };
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid: &i32| {
-            fs::metadata(format!("/proc/{pid}/ns/net"))
-                .is_ok_and(|theirs| (theirs.dev(), theirs.ino()) == (own.dev(), own.ino()))
-        })
-        .map(Pid::from_raw)
-        .collect()
+/// Children, wherever they are.
+pub trait Offspring {
+    /// Takes note of those that ended.
+    fn reap(&mut self);
+    /// Whether any has not ended.
+    fn has_any(&self) -> bool;
+    /// Sends all of them a signal.
+    fn signal(&self, signal: Signal);
 }
 
-fn signal(namespaces: &[&Namespace], signal: Signal) -> bool {
-    let mut any = false;
-    for pid in namespaces.iter().flat_map(|namespace| inside(namespace)) {
-        any = true;
+/// Nobody has children.
+impl Offspring for () {
+    fn reap(&mut self) {}
+    fn has_any(&self) -> bool {
+        false
+    }
+    fn signal(&self, _: Signal) {}
+}
+
+/// What a look at all processes found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Some,
+    None,
+    /// None, but some process ended before it was looked at.
+    Perhaps,
+}
+
+/// Whether `link` leads to the namespace `own`; `None` where it leads nowhere.
+fn is_inside(link: &Path, own: &[Metadata]) -> Option<bool> {
+    let theirs = fs::metadata(link).ok()?;
+    Some(own.iter().any(|own| (theirs.dev(), theirs.ino()) == (own.dev(), own.ino())))
+}
+
+/// Whether the process of `folder` is in one of the namespaces; `None` if it has ended.
+fn has_inside(folder: &Path, own: &[Metadata]) -> Option<bool> {
+    if let Some(is_inside) = is_inside(&folder.join("ns/net"), own) {
+        return Some(is_inside);
+    }
+    // Its first thread may have ended before the others.
+    let threads = fs::read_dir(folder.join("task")).ok()?;
+    Some(threads.flatten().any(|thread| is_inside(&thread.path().join("ns/net"), own) == Some(true)))
+}
+
+/// Calls `act` with each process in `namespaces`, those with high numbers first, which are young.
+fn each_inside(namespaces: &[&Namespace], mut act: impl FnMut(Pid)) -> Found {
+    let own: Vec<Metadata> =
+        namespaces.iter().filter_map(|namespace| namespace.file().metadata().ok()).collect();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let mut found = Found::None;
+    for number in numbers.into_iter().rev().filter(|&number| number != std::process::id()) {
+        match has_inside(&PathBuf::from(format!("/proc/{number}")), &own) {
+            Some(true) => {
+                act(Pid::from_raw(number.cast_signed()));
+                found = Found::Some;
+            }
+            None if found == Found::None => found = Found::Perhaps,
+            Some(false) | None => (),
+        }
+    }
+    found
+}
+
+fn signal(namespaces: &[&Namespace], children: &impl Offspring, signal: Signal) -> Found {
+    children.signal(signal);
+    let found = each_inside(namespaces, |pid| {
         // It may have ended meanwhile.
         let _ = kill(pid, signal);
-    }
-    any
+    });
+    if children.has_any() { Found::Some } else { found }
 }
 
-/// Ends all processes in `namespaces`: asks them, waits a little, then makes them. `reap` takes note of children that ended.
-pub fn end(namespaces: &[&Namespace], mut reap: impl FnMut()) {
-    if !signal(namespaces, Signal::SIGTERM) {
-        return;
+/// Ends all processes in `namespaces` and all `children`: asks them, waits a little, then makes them. Whether all have ended.
+pub fn end(namespaces: &[&Namespace], children: &mut impl Offspring) -> bool {
+    children.reap();
+    if signal(namespaces, children, Signal::SIGTERM) == Found::Some {
+        wait(namespaces, children);
     }
+    let mut doubts = 0;
+    for _ in 0..KILLS_MAX {
+        children.reap();
+        match signal(namespaces, children, Signal::SIGKILL) {
+            Found::None => return true,
+            Found::Perhaps if doubts == DOUBTS_MAX => return true,
+            Found::Perhaps => doubts += 1,
+            Found::Some => {
+                doubts = 0;
+                thread::sleep(KILL_PAUSE);
+            }
+        }
+    }
+    false
+}
+
+/// Waits until none is left, or the grace is over.
+fn wait(namespaces: &[&Namespace], children: &mut impl Offspring) {
     for _ in 0..GRACE_STEPS {
-        reap();
-        if namespaces.iter().all(|namespace| inside(namespace).is_empty()) {
+        children.reap();
+        if !children.has_any() && each_inside(namespaces, |_| ()) != Found::Some {
             return;
         }
         thread::sleep(GRACE / GRACE_STEPS);
     }
-    signal(namespaces, Signal::SIGKILL);
-    reap();
 }

@@ -2,6 +2,7 @@
 //!
 //! Each has a thread of its own. The loop leaves them a look from time to time, and waits for nobody.
 
+use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -24,6 +25,9 @@ const EVERY: Span = Span::from_millis(333);
 const LINES_EVERY: u32 = 3;
 /// The head of a request is no longer.
 const REQUEST_BYTES_MAX: usize = 8192;
+/// So long the end waits for the last that is written.
+const END_STEPS: u32 = 100;
+const END_PAUSE: Duration = Duration::from_millis(5);
 /// A client that says nothing for so long is left; so many times it may say something.
 const PATIENCE: Duration = Duration::from_millis(500);
 const READS_MAX: usize = 16;
@@ -62,7 +66,7 @@ impl Board {
     }
 }
 
-/// See the module. Dropping it ends the threads, and restores the terminal.
+/// See the module. Dropping it ends the threads that can end, and restores the terminal.
 #[derive(Debug)]
 pub struct Watchers {
     board: Arc<Board>,
@@ -116,8 +120,12 @@ impl Drop for Watchers {
         self.board.changed.notify_all();
         // Nobody is left to hear of failures.
         let _ = self.end.write(1);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        // Nor does the end wait for somebody who does not read: such a thread goes with the process.
+        for _ in 0..END_STEPS {
+            if self.threads.iter().all(JoinHandle::is_finished) {
+                return;
+            }
+            thread::sleep(END_PAUSE);
         }
     }
 }
@@ -167,6 +175,9 @@ impl Drop for Screen {
 /// Shows one look after the other on standard error, for standard output is the result's.
 fn show(board: &Board) {
     let screen = if io::stderr().is_terminal() { Screen::take().ok() } else { None };
+    // Another descriptor: nobody else waits for the lock of the standard one while nobody reads.
+    let Ok(lines) = io::stderr().as_fd().try_clone_to_owned() else { return };
+    let mut lines = File::from(lines);
     let (mut number, mut shown) = (0, 0);
     let mut before: Option<Arc<Look>> = None;
     while let Some((next, look)) = board.next(number) {
@@ -175,7 +186,7 @@ fn show(board: &Board) {
             (None, _) => Ok(()),
             (Some(before), Some(screen)) => screen.draw(&live::page(before, &look, screen.size())),
             (Some(_), None) if number < shown + u64::from(LINES_EVERY) => continue,
-            (Some(before), None) => io::stderr().write_all(live::lines(before, &look).as_bytes()),
+            (Some(before), None) => lines.write_all(live::lines(before, &look).as_bytes()),
         };
         if written.is_err() {
             // The terminal has gone away; the emulation goes on.

@@ -84,7 +84,8 @@ impl ConfigError {
         if !self.context.is_empty() {
             lines.push(format!("  = in: {}", self.context));
         }
-        lines.join("\n") + "\n"
+        // A name, or a line of the file, may hold what ends a line or speaks to a terminal.
+        lines.iter().map(|line| visible(line) + "\n").collect()
     }
 
     fn location(&self) -> String {
@@ -96,20 +97,29 @@ impl ConfigError {
     }
 }
 
+/// `text` in one line, without what a terminal would obey or write backwards.
+fn visible(text: &str) -> String {
+    let hides = |one: char| {
+        one.is_control()
+            || matches!(one, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|one| if hides(one) { '\u{fffd}' } else { one }).collect()
+}
+
 impl fmt::Display for ConfigError {
     /// One line: `file:line:column: path: message (help)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for part in [&self.location(), &self.path] {
             if !part.is_empty() {
-                write!(f, "{part}: ")?;
+                write!(f, "{}: ", visible(part))?;
             }
         }
-        f.write_str(&self.message)?;
+        f.write_str(&visible(&self.message))?;
         if !self.help.is_empty() {
             write!(f, " ({})", self.help)?;
         }
         if !self.context.is_empty() {
-            write!(f, " [{}]", self.context)?;
+            write!(f, " [{}]", visible(&self.context))?;
         }
         Ok(())
     }

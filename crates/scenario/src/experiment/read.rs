@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use indexmap::IndexMap;
 use tidegate_document::names::first_duplicate;
+use tidegate_document::source::Place;
 
 use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
@@ -304,12 +305,23 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
             "parameters" | "nodes" | "routing" | "record" | "ties" => 1,
             _ => 0,
         };
-        match Override::in_file(key, entry.key_place, entry.tree.clone()) {
+        match own_override(key, entry.key_place, &entry.tree) {
             Ok(one) => flatten(one, depth, &mut overrides),
             Err(problem) => problems.push(Problem { path: site.path(), ..problem }),
         }
     }
     overrides
+}
+
+/// The override of one path, which may be any but that of the seed: a run has that of its point, so that nothing would come of it.
+fn own_override(path: &str, place: Place, tree: &Tree) -> Result<Override, Problem> {
+    let found = Override::in_file(path, place, tree.clone())?;
+    if found.path == ["seed"] {
+        let help = "`seeds` says how many runs with seeds of their own there are".to_owned();
+        let message = "`seed` is no value to vary".to_owned();
+        return Err(Problem { place, path: String::new(), message, help });
+    }
+    Ok(found)
 }
 
 /// The override, or those of the values in its table `depth` tables further in.
@@ -389,7 +401,7 @@ fn read_axis(
         };
         names.push(text.to_owned());
         for (set, tree) in sets.iter_mut().zip(&trees) {
-            match Override::in_file(text, path.place, tree.clone()) {
+            match own_override(text, path.place, tree) {
                 Ok(one) => set.push(one),
                 Err(problem) => {
                     problems.push(Problem { path: site.path(), ..problem });

@@ -115,8 +115,8 @@ fn check(
         problems.push(site.problem(&["link"], message, links.names.suggest(name)));
         return None;
     };
-    // One that was not understood has been reported.
-    let known = links.list.get(link as usize);
+    // One that was not understood has been reported; where there is such a one, places in the list are of others.
+    let known = links.list.get(link as usize).filter(|known| known.name == *name);
     if let (Some(_), Some(known)) = (text.rate, known) {
         let follows = |way: &Way| known.direction(*way).trace.is_some();
         if ways(text.direction).iter().any(follows) {
@@ -282,10 +282,10 @@ fn reservation(
         problems.push(site.problem(&["flow"], message, flows.names.suggest(name)));
         return None;
     };
-    let reserves = matches!(
-        &flows.list[flow as usize].transport,
-        Transport::Tcp(tcp) if matches!(tcp.config.control, Control::Reserved(_))
-    );
+    let known = flows.list.get(flow as usize).filter(|known| known.name == *name);
+    let reserves = known.is_none_or(|known| {
+        matches!(&known.transport, Transport::Tcp(tcp) if matches!(tcp.config.control, Control::Reserved(_)))
+    });
     if !reserves {
         let message = format!("the flow `{}` reserves nothing", shortened(name));
         let help = "its transport needs control = { kind = \"reserved\", rate = ... }";

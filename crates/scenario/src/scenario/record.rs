@@ -106,6 +106,15 @@ fn check_every(
     if record.series.is_empty() {
         return;
     }
+    if every > duration && !duration.is_zero() {
+        if text.every.is_some() {
+            let message =
+                format!("an interval of {every} is longer than the run of {duration}: no value is taken");
+            problems.push(site.problem(&["every"], message, "a shorter interval"));
+        }
+        record.every = Some(duration);
+        return;
+    }
     let values = (duration.as_nanos() / every.as_nanos()).saturating_mul(record.series.len() as u64);
     if values > VALUES_MAX {
         let message =

@@ -223,3 +223,10 @@ fn an_axis_chooses_among_files() {
     assert!(missing.contains("`nets/nowhere.toml` cannot be read"), "{missing}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A run has the seed of its point: an axis of seeds would be three times the same under three labels.
+#[test]
+fn the_seed_is_no_value_to_vary() {
+    let axis = message(&SWEEP.replace("path = \"parameters.load\"", "path = \"seed\""));
+    assert!(axis.contains("no value to vary") && axis.contains("`seeds`"), "{axis}");
+}

@@ -349,3 +349,32 @@ fn markers_find_their_flows_by_patterns_and_say_what_is_wrong() {
         assert!(message.contains(said), "{key}: {message}");
     }
 }
+
+/// A flow that is wrong itself is no reason to panic, and the others keep their places.
+#[test]
+fn events_of_what_is_wrong_say_nothing_more() {
+    let text = "duration = '2s'\nnodes = { hosts = ['a', 'b'] }\n\
+                links.x = { between = ['a', 'b'], rate = '10Mbit', delay = '1ms' }\n\
+                flows.e = { from = 'a', to = 'b', transport = 'tpc' }\n\
+                flows.f = { from = 'a', to = 'b', transport = { kind = 'tcp', control = { kind = 'reserved', rate = '1Mbit' } } }\n\
+                flows.g = { from = 'a', to = 'b', transport = 'tpc' }\n\
+                events = [{ at = '1s', flow = 'f', reservation = '2Mbit' }, { at = '1s', flow = 'g', reservation = '2Mbit' }]\n";
+    let message = fail(text, &[]);
+    assert!(message.contains("tpc") && !message.contains("reserves nothing"), "{message}");
+}
+
+#[test]
+fn samples_that_never_come_are_refused() {
+    let text = "duration = '2s'\nnodes = { hosts = ['a', 'b'] }\n\
+                links.x = { between = ['a', 'b'], rate = '10Mbit', delay = '1ms' }\n\
+                flows.f = { from = 'a', to = 'b', transport = 'tcp' }\n\
+                record = { every = '3s', series = ['links.x.queue_packets'] }\n";
+    assert!(fail(text, &[]).contains("no value is taken"));
+    assert_eq!(load(text, &["record.every='2s'"]).record.every, Some(Span::from_secs(2)));
+}
+
+#[test]
+fn what_speaks_to_a_terminal_is_shown_and_not_obeyed() {
+    let message = fail("duration = '2s'\n\"\\u001b[2J\\nerror: forged\" = 1\n", &[]);
+    assert!(!message.contains('\u{1b}') && message.contains("\u{fffd}[2J\u{fffd}error: forged"), "{message}");
+}

@@ -129,10 +129,15 @@ def test_a_miss_differs_only_for_a_named_cause(tmp_path):
     assert checks.evaluate(check, [point(6)]).status == "pass"
 
 
+def test_what_follows_for_an_ideal_differs_for_a_named_cause_too(tmp_path):
+    check = make(tmp_path, TEXT.replace("text", "derived") + "at_least = 5\n" + DIFFERS)
+    assert checks.evaluate(check, [point(4)]).status == "differs"
+    assert checks.evaluate(check, [point(3)]).status == "fail"
+
+
 @pytest.mark.parametrize(
     "body",
     [
-        TEXT.replace("text", "derived") + "at_least = 5\n" + DIFFERS,
         TEXT + 'at_least = 5\ndiffers = { cause = "because" }',
         TEXT + 'at_least = 5\ndiffers = { sensitivity = "fifo" }',
         TEXT + 'at_least = 5\ndiffers = { cause = "because", sensitivity = "fifo" }',

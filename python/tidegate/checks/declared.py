@@ -196,8 +196,6 @@ def _check(experiment: str, number: int, entry: dict[str, Any], place: str) -> C
                 f"{where}: `differs` needs a `cause`, a `sensitivity` that shows it, and the `band` "
                 "in which it was measured"
             )
-        if entry["provenance"] == "derived":
-            raise InvalidFileError(f"{where}: what follows from arithmetic cannot differ")
     band, quick_band = differs.get("band"), differs.get("quick_band")
     for name, ends in (("band", band), ("quick_band", quick_band)):
         if ends is not None and not _is_range(ends):

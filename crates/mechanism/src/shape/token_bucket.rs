@@ -1,7 +1,7 @@
 //! Token bucket: bounds what a flow may send in any time t by `rate * t + depth`, without shaping what stays within. With
 //! a peak rate the bursts themselves are bounded too.
 //!
-//! Source: RFC 2697/2698 and Linux `tc-tbf(8)` (peak rate as a second bucket one packet deep); Feng, sections 5.1, 6.1.
+//! Source: RFC 2697/2698 and Linux `tc-tbf(8)` (peak rate as a second bucket one packet deep); Feng, section 5.2.1.
 //! Deviations: the bound is strict: a packet larger than the depth never conforms, and the shaper says [`Time::MAX`] for
 //! it. Release times are rounded up to whole nanoseconds; tokens of the rounding are kept unless the bucket is full.
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tidegate import checks, experiment, library, parallel, progress, store
-from tidegate.checks.measured import decisive, matches
+from tidegate.checks.measured import estimates, matches
 from tidegate.stats import Estimate
 
 DOCS = Path(__file__).resolve().parent
@@ -233,7 +233,9 @@ def _estimate(number: Number, points: Sequence[experiment.PointResult | Exceptio
     for point in points:
         if isinstance(point, Exception):
             raise point
-    estimate, _, _ = decisive(number.check, points)
+    bounds = number.check.bounds
+    measured = [one for one, _ in estimates(number.check, points)]
+    estimate = min(measured, key=lambda one: bounds.margin(one.mean))
     return Estimate(*map(_rounded, estimate[:3]), estimate.count)
 
 

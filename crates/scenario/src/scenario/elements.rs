@@ -1,5 +1,7 @@
 //! Links, flows, domains: named tables, possibly repeated, laid over defaults.
 
+use std::cell::RefCell;
+
 use indexmap::IndexMap;
 use indexmap::map::Entry as Slot;
 
@@ -66,6 +68,8 @@ impl Defaults {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     index: IndexMap<String, ()>,
+    /// What was asked for last of what is not there, and the help for it: in a repeat it is asked for again and again.
+    missed: RefCell<(String, String)>,
 }
 
 impl Names {
@@ -91,11 +95,15 @@ impl Names {
     }
     /// Help for a name that is not there.
     pub(crate) fn suggest(&self, name: &str) -> String {
-        if let Some(near) = suggest::nearest(name, self.iter()) {
-            return format!("did you mean `{near}`?");
+        let mut missed = self.missed.borrow_mut();
+        if missed.0 != name || missed.1.is_empty() {
+            let help = suggest::nearest(name, self.iter()).map_or_else(
+                || suggest::list("known", &self.iter().take(30).collect::<Vec<_>>()),
+                |near| format!("did you mean `{near}`?"),
+            );
+            *missed = (name.to_owned(), help);
         }
-        let known: Vec<&str> = self.iter().take(30).collect();
-        suggest::list("known", &known)
+        missed.1.clone()
     }
 }
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import _core, errors, reach
+from tidegate import _core, errors, quantities, reach
 from tidegate.builder import Scenario, toml_value
 
 try:
@@ -118,12 +118,13 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self._control = control
         source = dumbbell() if scenario is None else scenario
-        places = _places(_load(source, []), control, [at] if isinstance(at, str) else at)
+        plain = _load(source, [])
+        _require_steps(plain, step)
+        places = _places(plain, control, [at] if isinstance(at, str) else at)
         of = "links" if control == "drop" else "flows"
         usual = [f"{of}.{place}.{quantity}" for place in places for quantity in _SEEN[control]]
         record = {"every": step, "series": list(observe or usual)}
         self._scenario = _load(source, [("record", toml_value(record))])
-        _require_steps(self._scenario, step)
         self._handles = [(control, place) for place in places]
         self._run = _core.AgentRun(self._scenario, self._handles, 0)
         self.names: list[str] = list(self._run.names)
@@ -229,11 +230,11 @@ def _load(source: Scenario | str | PathLike[str], overrides: Sequence[tuple[str,
 
 def _require_steps(scenario: _core.Scenario, step: str) -> None:
     """Refuse a step that does not divide the duration: what came after the last whole one would be lost."""
-    about = _describe(scenario)
-    duration, every = (round(1e9 * seconds) for seconds in (about["duration_s"], about["record"]["every_s"]))
-    if duration % every:
+    duration, every = round(1e9 * scenario.duration_s), round(1e9 * (quantities.base_value(step) or 0))
+    # What is no time at all is refused where it is read.
+    if every > 0 and duration % every:
         raise errors.UsageError(
-            f"step = {step!r} does not divide the duration of the scenario, {about['duration_s']:g} s: the "
+            f"step = {step!r} does not divide the duration of the scenario, {scenario.duration_s:g} s: the "
             "last action of an episode would have no observation; give a step of which it is a multiple"
         )
 

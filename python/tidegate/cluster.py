@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, parallel
+from tidegate import _core, cluster_worker, parallel
 from tidegate import cluster_wire as wire
 from tidegate.cluster_wire import WireError
 from tidegate.errors import ClusterError, MissingExtraError, TidegateError, UsageError
-from tidegate.experiment import PointResult, Task, engine
+from tidegate.experiment import PointResult, Task
 from tidegate.progress import Progress
 from tidegate.store import StoredSeries
 
@@ -290,20 +290,7 @@ def _obstacle(question: Any) -> str:
     if question.status == "error":
         error = question.exception()
         return f"cannot import tidegate {_core.__version__}: {type(error).__name__}: {error}"
-    try:
-        theirs = json.loads(question.result())
-        version, core = str(theirs["version"]), str(theirs["core"])
-        simulates = str(theirs.get("engine", ""))
-    except (ValueError, KeyError, TypeError):
-        return "does not say which tidegate it has"
-    if version != _core.__version__:
-        return f"has tidegate {version}, and this is {_core.__version__}"
-    if core != _core.__name__:
-        return f"has the engine {core}, and this is {_core.__name__}"
-    if simulates != engine():
-        theirs = simulates or "an older one"
-        return f"has another build of tidegate {version}: {theirs}, and this is {engine()}"
-    return ""
+    return cluster_worker.obstacle(question.result())
 
 
 @dataclass(eq=False)

@@ -40,6 +40,25 @@ def about(core: str) -> str:
     return json.dumps({"version": _core.__version__, "core": _core.__name__, "engine": engine()})
 
 
+def obstacle(told: Any) -> str:
+    """Why a worker that says this of itself (`about`) cannot be used here; empty if it can."""
+    from tidegate import _core
+
+    try:
+        theirs = json.loads(told)
+        version, core = str(theirs["version"]), str(theirs["core"])
+        simulates = str(theirs.get("engine", "an older one"))
+    except (ValueError, KeyError, TypeError):
+        return "does not say which tidegate it has"
+    if version != _core.__version__:
+        return f"has tidegate {version}, and this is {_core.__version__}"
+    if core != _core.__name__:
+        return f"has the engine {core}, and this is {_core.__name__}"
+    if simulates != engine():
+        return f"has another build of tidegate {version}: {simulates}, and this is {engine()}"
+    return ""
+
+
 def make(files: bytes, order: bytes) -> bytes:
     """Make runs of the experiment in `files` until the seconds of `order` are over: what came of them.
 

@@ -190,6 +190,16 @@ def test_a_worker_has_the_mechanisms_that_who_asks_has(tmp_path):
     assert told["engine"] == f"7.5+{digest}", "its mechanisms are what it simulates with"
 
 
+@pytest.mark.real_core
+def test_a_worker_of_another_build_is_refused_whatever_its_version(core):
+    own = json.loads(cluster_worker.about(core.__name__))
+    assert cluster_worker.obstacle(json.dumps(own)) == ""
+    assert "another build" in cluster_worker.obstacle(json.dumps({**own, "engine": "0.1.0+feed"}))
+    del own["engine"]
+    assert "an older one" in cluster_worker.obstacle(json.dumps(own))
+    assert "does not say" in cluster_worker.obstacle("{}")
+
+
 @pytest.mark.parametrize("name", ["../elsewhere.toml", "/tmp/elsewhere.toml", "a/../../elsewhere.toml"])
 def test_files_that_were_sent_stay_in_their_folder(tmp_path, name):
     message = wire.pack(

@@ -100,7 +100,7 @@ impl ConfigError {
 /// `text` in one line, without what a terminal would obey or write backwards.
 fn visible(text: &str) -> String {
     let hides = |one: char| {
-        one.is_control()
+        (one.is_control() && one != '\t')
             || matches!(one, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|one| if hides(one) { '\u{fffd}' } else { one }).collect()

@@ -375,6 +375,7 @@ fn samples_that_never_come_are_refused() {
 
 #[test]
 fn what_speaks_to_a_terminal_is_shown_and_not_obeyed() {
+    assert!(fail("\tduration = 'fast'\n", &[]).contains("duration"), "a tab is no threat");
     let message = fail("duration = '2s'\n\"\\u001b[2J\\nerror: forged\" = 1\n", &[]);
     assert!(!message.contains('\u{1b}') && message.contains("\u{fffd}[2J\u{fffd}error: forged"), "{message}");
 }

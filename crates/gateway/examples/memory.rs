@@ -63,13 +63,13 @@ fn settle(here: &mut Gateway<WireguardTunnels>, ends: &mut [Gateway<WireguardTun
     loop {
         while let Some(output) = here.poll_output(now, &mut room) {
             if let Output::Wan { to, bytes, .. } = output {
-                under_way.push_back((usize::from(to.port()) - 1000, room[..bytes].to_vec()));
+                under_way.push_back((usize::from(to.far.port()) - 1000, room[..bytes].to_vec()));
             }
         }
         let mut is_over = under_way.is_empty();
         for (to, datagram) in under_way.drain(..) {
             let end = &mut ends[to - 1];
-            end.handle(Input::Wan { from: address(0), traffic_class: 0, datagram: &datagram }, now);
+            end.handle(Input::Wan { from: address(0).into(), traffic_class: 0, datagram: &datagram }, now);
         }
         for (number, end) in (1..).zip(ends.iter_mut()) {
             while let Some(output) = end.poll_output(now, &mut room) {
@@ -78,7 +78,10 @@ fn settle(here: &mut Gateway<WireguardTunnels>, ends: &mut [Gateway<WireguardTun
                     Output::Wan { bytes, .. } => {
                         is_over = false;
                         let datagram = &room[..bytes];
-                        here.handle(Input::Wan { from: address(number), traffic_class: 0, datagram }, now);
+                        here.handle(
+                            Input::Wan { from: address(number).into(), traffic_class: 0, datagram },
+                            now,
+                        );
                     }
                 }
             }

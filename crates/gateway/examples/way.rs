@@ -129,7 +129,8 @@ impl End {
         let mut at = 0;
         for length in other.lengths.drain(..) {
             let datagram = &other.batch[at..at + length];
-            self.core.handle(Input::Wan { from: address(other.number), traffic_class: 0, datagram }, now);
+            self.core
+                .handle(Input::Wan { from: address(other.number).into(), traffic_class: 0, datagram }, now);
             at += length;
         }
         parts.opened += clock::now().since(began);

@@ -292,7 +292,7 @@ impl<'a> World<'a> {
             return;
         }
         let local = self.clocks[to].shows(self.now);
-        let input = Input::Wan { from: self.addresses[from], traffic_class, datagram };
+        let input = Input::Wan { from: self.addresses[from].into(), traffic_class, datagram };
         self.gateways[to].handle(input, local);
     }
 
@@ -316,7 +316,7 @@ impl<'a> World<'a> {
                     self.break_rule(format!("site {site} sent a packet of a host that can be read"));
                 }
                 // To an address where nobody is any more it gets lost.
-                if let Some(other) = self.addresses.iter().position(|known| *known == to) {
+                if let Some(other) = self.addresses.iter().position(|known| *known == to.far) {
                     self.inject((site, other), traffic_class, &room[..bytes]);
                 }
             }

@@ -10,6 +10,7 @@ use tidegate_wire::Buffer;
 use tidegate_wire::ip::{self, Read};
 
 use super::config::ip_of;
+use super::ends::Ends;
 use super::envelope::{self, Envelope, Kind};
 use super::relay::Head;
 use super::store::{BUFFER_BYTES, Way};
@@ -24,13 +25,14 @@ impl<T: Tunnels> Gateway<T> {
     pub(super) fn on_wan(
         &mut self,
         datagram: &[u8],
-        from: Option<SocketAddr>,
+        from: Option<Ends>,
         traffic_class: u8,
         through: Option<u32>,
         now: Time,
     ) {
         let nobody = SocketAddr::new(IpAddr::from([0; 4]), 0);
-        let addressed = self.tunnels.addressed(datagram, from.unwrap_or(nobody), now, &mut self.scratch);
+        let far = from.map_or(nobody, |from| from.far);
+        let addressed = self.tunnels.addressed(datagram, far, now, &mut self.scratch);
         let number = match addressed {
             Addressed::Peer(number) => number,
             Addressed::Reply(bytes) => {
@@ -53,7 +55,7 @@ impl<T: Tunnels> Gateway<T> {
         let mut opening = std::mem::take(&mut self.opening);
         // What came in a message of another site is opened while that is.
         opening.resize(BUFFER_BYTES, 0);
-        let opened = self.tunnels.tunnel(number).open(datagram, from.unwrap_or(nobody), now, &mut opening);
+        let opened = self.tunnels.tunnel(number).open(datagram, far, now, &mut opening);
         let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
         match opened {
             Opened::Refused(why) => {
@@ -75,9 +77,11 @@ impl<T: Tunnels> Gateway<T> {
     }
 
     /// Site `number` spoke from `from`: it is there now.
-    fn follow(&mut self, from: Option<SocketAddr>, number: u32, now: Time) {
+    fn follow(&mut self, from: Option<Ends>, number: u32, now: Time) {
         if let Some(from) = from {
-            self.peers[number as usize].on_moved(from, &mut self.store, now);
+            let peer = &mut self.peers[number as usize];
+            peer.home.on_heard(from.near);
+            peer.on_moved(from.far, &mut self.store, now);
         }
     }
 

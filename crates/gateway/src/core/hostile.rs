@@ -111,7 +111,7 @@ impl<T: Tunnels> Pair<T> {
                         self.delivered.write_u8(here as u8);
                         self.delivered.write(&room[..bytes]);
                     }
-                    Output::Wan { to, traffic_class, bytes } if to == address(1 - here) => {
+                    Output::Wan { to, traffic_class, bytes } if to.far == address(1 - here) => {
                         self.sent += 1;
                         let datagram = (1 - here, traffic_class, room[..bytes].to_vec());
                         self.under_way.insert((self.now + WAY, self.sent), datagram);
@@ -132,7 +132,8 @@ impl<T: Tunnels> Pair<T> {
             while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let (to, traffic_class, bytes) = entry.remove();
                 let from = address(1 - to);
-                self.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &bytes }, self.now);
+                self.gateways[to]
+                    .handle(Input::Wan { from: from.into(), traffic_class, datagram: &bytes }, self.now);
                 let given = &mut self.given[to];
                 if given.len() < KEPT {
                     given.push(bytes);
@@ -281,7 +282,8 @@ fn leaves_nothing<T: Tunnels>(
                 let before = pair.gateways[here].status();
                 let given = std::mem::take(&mut pair.given[here]);
                 for datagram in [&attacker.forged(&given)[..], attacker.repeated(&given)] {
-                    let input = Input::Wan { from: attacker.address(1 - here), traffic_class: 3, datagram };
+                    let input =
+                        Input::Wan { from: attacker.address(1 - here).into(), traffic_class: 3, datagram };
                     let gateway = &mut pair.gateways[here];
                     let counted = gateway.refused();
                     let waiting = gateway.replies.len();
@@ -330,24 +332,32 @@ fn leaves_nothing<T: Tunnels>(
     assert_eq!(hashes[0], hashes[1], "{near:#?}");
 }
 
-/// The place of the other end follows what is genuine and new, and nothing else.
+/// The place of the other end, and where it is answered from, follow what is genuine and new, and nothing else.
 fn moves_with_who_is_known<T: Tunnels>(pair: &mut Pair<T>, attacker: &mut Attacker) {
     let elsewhere = SocketAddr::from(([198, 51, 100, 7], 1));
+    let near = |last| Some(Near { address: [192, 0, 2, last].into(), interface: 2 });
     let (_, (_, traffic_class, datagram)) =
         pair.under_way.iter().find(|(_, (to, ..))| *to == 1).expect("something is under way");
     let (traffic_class, datagram) = (*traffic_class, datagram.clone());
     for bit in [0, 33, 70, 130, datagram.len() * 8 - 1] {
         let mut forged = datagram.clone();
         forged[bit / 8] ^= 1 << (bit % 8);
-        pair.gateways[1].handle(Input::Wan { from: elsewhere, traffic_class, datagram: &forged }, pair.now);
-        assert_eq!(pair.gateways[1].status()[0].endpoint, Some(address(0)));
+        let from = Ends { far: elsewhere, near: near(9) };
+        pair.gateways[1].handle(Input::Wan { from, traffic_class, datagram: &forged }, pair.now);
+        let status = &pair.gateways[1].status()[0];
+        assert_eq!((status.endpoint, status.home.heard()), (Some(address(0)), None));
     }
-    pair.gateways[1].handle(Input::Wan { from: elsewhere, traffic_class, datagram: &datagram }, pair.now);
-    assert_eq!(pair.gateways[1].status()[0].endpoint, Some(elsewhere));
-    for _ in 0..100 {
-        let from = attacker.address(0);
+    let genuine = Ends { far: elsewhere, near: near(1) };
+    pair.gateways[1].handle(Input::Wan { from: genuine, traffic_class, datagram: &datagram }, pair.now);
+    let followed = |pair: &Pair<T>| {
+        let status = &pair.gateways[1].status()[0];
+        (status.endpoint, status.home.heard())
+    };
+    assert_eq!(followed(pair), (Some(elsewhere), near(1)));
+    for last in 0..100 {
+        let from = Ends { far: attacker.address(0), near: near(last) };
         pair.gateways[1].handle(Input::Wan { from, traffic_class, datagram: &datagram }, pair.now);
-        assert_eq!(pair.gateways[1].status()[0].endpoint, Some(elsewhere));
+        assert_eq!(followed(pair), (Some(elsewhere), near(1)));
     }
 }
 

@@ -6,6 +6,7 @@ use tidegate_packet::{DropReason, Dscp, Ecn, Packet, Sink};
 use tidegate_units::Time;
 use tidegate_wire::Buffer;
 
+use super::ends::Ends;
 use super::envelope::{Envelope, Kind};
 use super::peer::{self, Peer};
 use super::store::Way;
@@ -45,7 +46,7 @@ impl<T: Tunnels> Gateway<T> {
                 self.peers[number as usize].hush(&mut self.message);
                 return None;
             };
-            let Peer { counters, site, endpoint, .. } = &mut self.peers[number as usize];
+            let Peer { counters, site, endpoint, home, .. } = &mut self.peers[number as usize];
             if !sealed.is_data {
                 counters.said_messages += 1;
                 counters.said_bytes += sealed.bytes as u64 + u64::from(OUTER_HEADER_BYTES);
@@ -54,7 +55,8 @@ impl<T: Tunnels> Gateway<T> {
                 self.wrap(number, via, &sealed, now, room);
                 continue;
             }
-            let Some(to) = *endpoint else { continue };
+            let Some(far) = *endpoint else { continue };
+            let to = Ends { far, near: home.near() };
             let traffic_class = sealed.codepoint.get() << 2 | sealed.ecn as u8;
             return Some(Output::Wan { to, traffic_class, bytes: sealed.bytes });
         }

@@ -17,6 +17,7 @@
 
 mod arrive;
 pub mod config;
+pub mod ends;
 mod enter;
 pub mod envelope;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use tidegate_units::{BitRate, Span, Time};
 use tidegate_wire::Buffer;
 
 use self::config::GatewayConfig;
+use self::ends::{Ends, Home, Near};
 use self::envelope::{ENVELOPE_BYTES, HEADER_BYTES, Kind};
 use self::peer::Peer;
 use self::remembered::Remembered;
@@ -70,8 +72,8 @@ pub enum Input<'a> {
     Lan(&'a [u8]),
     /// A datagram came in.
     Wan {
-        /// From where.
-        from: SocketAddr,
+        /// From where, and to which of our addresses.
+        from: Ends,
         /// Its traffic class: codepoint and ECN field.
         traffic_class: u8,
         /// What is in it.
@@ -86,8 +88,8 @@ pub enum Output {
     Lan(usize),
     /// A datagram.
     Wan {
-        /// Where to.
-        to: SocketAddr,
+        /// Where to, and from which of our addresses.
+        to: Ends,
         /// Its traffic class.
         traffic_class: u8,
         /// How many bytes.
@@ -140,7 +142,7 @@ pub struct Gateway<T> {
     /// When which peer has something to do; may hold stale entries.
     agenda: BinaryHeap<Reverse<(Time, u32)>>,
     to_lan: VecDeque<(Buffer, u32)>,
-    replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    replies: VecDeque<(Ends, Vec<u8>)>,
     stray: Stray,
     /// The latest instant that it was told.
     latest: Time,
@@ -320,9 +322,20 @@ impl<T: Tunnels> Gateway<T> {
         let peer = &mut self.peers[number as usize];
         if peer.site.via.is_none() && (peer.endpoint.is_none() || peer.state == peer::State::Down) {
             peer.endpoint = Some(endpoint);
+            peer.home.forget();
             self.tunnels.tunnel(number).want(now);
             self.plan(number);
         }
+    }
+
+    /// Site `number` is answered from where a gateway before answered it.
+    pub fn settle(&mut self, number: u32, home: Home) {
+        self.peers[number as usize].home = home;
+    }
+
+    /// See [`Home::on_routes`], of site `number`.
+    pub fn on_routes(&mut self, number: u32, near: Near, is_elsewhere: bool) {
+        self.peers[number as usize].home.on_routes(near, is_elsewhere);
     }
 
     /// The tunnels, for another gateway with the same sites in the same order; all else ends.
@@ -379,6 +392,7 @@ impl<T: Tunnels> Gateway<T> {
             name: peer.site.name.clone(),
             state: peer.state,
             endpoint: peer.endpoint,
+            home: peer.home,
             mtu: peer.mtu.size(),
             links: (0..self.links.len() as u8).filter_map(link).collect(),
             counters: peer.counters,

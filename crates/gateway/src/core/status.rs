@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tidegate_packet::Backlog;
 use tidegate_units::{BitRate, Span};
 
+use super::ends::Home;
 use super::peer::{Counters, State};
 use super::store::Drops;
 
@@ -17,6 +18,8 @@ pub struct SiteStatus {
     pub state: State,
     /// From where it spoke last.
     pub endpoint: Option<SocketAddr>,
+    /// From where it is answered.
+    pub home: Home,
     /// The largest packet that the path is known to take.
     pub mtu: u16,
     /// Of each virtual link that is open: see [`LinkStatus`].

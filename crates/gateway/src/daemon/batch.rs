@@ -1,8 +1,7 @@
 //! Datagrams that go to one place with one call.
 
-use std::net::SocketAddr;
-
 use super::io::udp::{BATCH_BYTES_MAX, SEGMENTS_MAX, Udp};
+use crate::core::ends::Ends;
 use crate::core::store::BUFFER_BYTES;
 
 /// See the module.
@@ -10,7 +9,7 @@ pub struct Batch {
     bytes: Vec<u8>,
     used: usize,
     count: usize,
-    to: Option<(SocketAddr, u8)>,
+    to: Option<(Ends, u8)>,
     segment: usize,
 }
 
@@ -30,7 +29,7 @@ impl Batch {
     }
 
     /// A datagram of `bytes` bytes stands in the room.
-    pub fn add(&mut self, to: (SocketAddr, u8), bytes: usize, sockets: &mut [Udp]) {
+    pub fn add(&mut self, to: (Ends, u8), bytes: usize, sockets: &mut [Udp]) {
         let continues = self.to == Some(to) && bytes <= self.segment && self.used + bytes <= BATCH_BYTES_MAX;
         let is_closed = self.count > 0 && self.used < self.count * self.segment;
         if self.count > 0 && (!continues || is_closed) {
@@ -49,7 +48,7 @@ impl Batch {
     pub fn flush(&mut self, sockets: &mut [Udp]) {
         if let Some((to, traffic_class)) = self.to.take() {
             // An address of a version that no socket has cannot be reached.
-            if let Some(socket) = sockets.iter_mut().find(|socket| socket.reaches(&to)) {
+            if let Some(socket) = sockets.iter_mut().find(|socket| socket.reaches(&to.far)) {
                 socket.send(to, traffic_class, &self.bytes[..self.used], self.segment);
             }
         }

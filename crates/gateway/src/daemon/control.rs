@@ -33,6 +33,7 @@ use super::threads::owners::Owners;
 use super::threads::share::Share;
 use super::{metrics, page, rights};
 use crate::core::config::GatewayConfig;
+use crate::core::ends::Near;
 use crate::core::peer::State;
 
 /// A client that says nothing for so long is left.
@@ -100,9 +101,25 @@ impl Manager {
         if self.plan.peers.get(site).and_then(|peer| peer.endpoint.as_ref()) != Some(name) {
             return Ok(());
         }
+        self.order(site, |own| Order::Find(own, endpoint))
+    }
+
+    /// Packets from where site number `site` reached us, which was called `name`, leave by another device than it came by, or do not.
+    ///
+    /// # Errors
+    /// As of [`Self::find`].
+    pub fn judge_home(&self, site: usize, name: &str, near: Near, is_elsewhere: bool) -> Result<(), String> {
+        if self.plan.names().get(site).is_none_or(|other| other != name) {
+            return Ok(());
+        }
+        self.order(site, |site| Order::Routes { site, near, is_elsewhere })
+    }
+
+    /// Tells the packet thread of site number `site` something about it, by the number that it has there.
+    fn order(&self, site: usize, about: impl FnOnce(u32) -> Order) -> Result<(), String> {
         let thread = self.division.of(site);
         let own = self.division.sites(thread).binary_search(&site);
-        own.map_or(Ok(()), |own| self.crew.order(thread, Order::Find(own as u32, endpoint)))
+        own.map_or(Ok(()), |own| self.crew.order(thread, about(own as u32)))
     }
 
     /// Reads the file again. If anything in it is wrong, or a packet thread cannot be told, nothing changes.

@@ -162,6 +162,7 @@ fn site_json((site, thread): (&SiteStatus, &u8)) -> Value {
         "state": site.state.name(),
         "thread": thread,
         "endpoint": site.endpoint.map(|endpoint| endpoint.to_string()),
+        "answers_from": site.home.near().map(|near| near.address.to_string()),
         "mtu": site.mtu,
         "links": links,
         "entered_packets": counters.entered_packets,
@@ -250,6 +251,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::ends::Home;
     use crate::core::peer::{Counters, State};
     use crate::core::store::Drops;
 
@@ -258,6 +260,7 @@ mod tests {
             name: name.to_owned(),
             state: State::Down,
             endpoint: None,
+            home: Home::default(),
             mtu,
             links: Vec::new(),
             counters: Counters::default(),

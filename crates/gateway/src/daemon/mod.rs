@@ -14,6 +14,7 @@ pub mod batch;
 pub mod config;
 pub mod control;
 pub mod explain;
+pub mod homes;
 pub mod house;
 pub mod io;
 pub mod kept;

@@ -15,6 +15,7 @@ use super::threads::accord::Proposal;
 use super::threads::lane::Bell;
 use super::threads::owners::Owners;
 use super::threads::share::Share;
+use crate::core::ends::Near;
 
 /// What a core is made anew with.
 pub struct Change {
@@ -38,6 +39,16 @@ pub enum Order {
     EndRecording,
     /// A site of the thread, by the number that it has there, has been found by its name.
     Find(u32, SocketAddr),
+    /// Packets that leave for a site of the thread from an address of ours would leave by another device than the one by which the site was
+    /// heard there, or do not.
+    Routes {
+        /// The site, by the number that it has there.
+        site: u32,
+        /// The address, and the device by which the site was heard there.
+        near: Near,
+        /// Whether they would.
+        is_elsewhere: bool,
+    },
     /// The wall clock was set forward: who has no session stamps handshakes by it from now on.
     Restamp,
     /// Say goodbye and send what waits; then go, if that is wanted.

@@ -170,6 +170,10 @@ impl Packets {
                 self.gateway().find(number, endpoint, now);
                 false
             }
+            Order::Routes { site, near, is_elsewhere } => {
+                self.gateway().on_routes(site, near, is_elsewhere);
+                false
+            }
             Order::Restamp => {
                 self.gateway().tunnels_mut().restamp();
                 false
@@ -209,6 +213,7 @@ impl Packets {
         self.rounds.change(pace);
         // Where a site was heard last counts more than where its name leads, and another place in the file more than both.
         let before = old.status();
+        let names: Vec<String> = config.sites.iter().map(|site| site.name.clone()).collect();
         for site in config.sites.iter_mut().filter(|site| !moved.contains(&site.name)) {
             // Names are in order.
             let known = before.binary_search_by(|status| status.name.cmp(&site.name));
@@ -221,6 +226,11 @@ impl Packets {
         self.recording = self.recording.take().or(ended);
         let anew = |tunnels: &mut WireguardTunnels| tunnels.change(numbers, &peers, now);
         self.gateway = Some(old.reload(config, &text, tape, now, anew));
+        for (number, name) in (0..).zip(&names).filter(|(_, name)| !moved.contains(*name)) {
+            if let Ok(at) = before.binary_search_by(|status| status.name.cmp(name)) {
+                self.gateway().settle(number, before[at].home);
+            }
+        }
         if self.drains {
             self.gateway().drain(now);
         }

@@ -7,9 +7,10 @@
 //! What the operator's own routes make of that is looked at: datagrams of the daemon must not come back to it as packets of hosts
 //! ([`taken`]), and a route that goes before ours is worth a word ([`past`]).
 
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::Value;
@@ -186,9 +187,60 @@ pub fn past(network: &IpNet, device: &str) -> io::Result<Option<String>> {
     Ok(first.and_then(|one| one.device).filter(|name| name != device))
 }
 
+/// By which devices packets leave: of each other end and address of ours in `ways`, in this order. What is missing has no way.
+///
+/// # Errors
+/// When the system does not say it.
+pub fn devices(ways: &BTreeSet<(IpAddr, IpAddr)>) -> io::Result<BTreeMap<(IpAddr, IpAddr), String>> {
+    let mut asked = Command::new("ip")
+        // One that has no way says nothing, and the others are asked all the same.
+        .args(["-j", "-force", "-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let questions: Vec<String> =
+        ways.iter().map(|(to, from)| format!("route get {to} from {from}\n")).collect();
+    let mut stdin = asked.stdin.take().expect("it is piped");
+    // Who answers while others still ask may wait for who reads.
+    let asks = std::thread::spawn(move || stdin.write_all(questions.concat().as_bytes()));
+    let output = asked.wait_with_output()?;
+    let _ = asks.join();
+    Ok(ways_of(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// What `ip -j -batch -` says of routes that were asked for, one list in each line.
+fn ways_of(text: &str) -> BTreeMap<(IpAddr, IpAddr), String> {
+    let lists = serde_json::Deserializer::from_str(text).into_iter::<Value>().map_while(Result::ok);
+    let way = |one: &Value| {
+        let address = |key: &str| one[key].as_str()?.parse().ok();
+        Some(((address("dst")?, address("from")?), one["dev"].as_str()?.to_owned()))
+    };
+    lists.flat_map(|list| list.as_array().into_iter().flatten().filter_map(way).collect::<Vec<_>>()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_are_known_by_both_ends_and_what_is_no_way_is_left_out() {
+        // What `ip -j -force -batch -` of iproute2 6.1 says.
+        let said = r#"[{"dst":"198.51.100.7","from":"192.0.2.1","gateway":"192.0.2.254","dev":"eth0","flags":[],"uid":0,"cache":[]}]
+[{"type":"local","dst":"192.0.2.1","from":"192.0.2.1","dev":"lo","flags":[],"cache":["local"]}]
+[{"dst":"2001:db8::7","from":"2001:db8:1::1","dev":"eth1","flags":[]}]
+[{"dst":"198.51.100.8","flags":[]}]
+"#;
+        let found: Vec<_> =
+            ways_of(said).into_iter().map(|((to, from), device)| format!("{to} {from} {device}")).collect();
+        assert_eq!(
+            found,
+            ["192.0.2.1 192.0.2.1 lo", "198.51.100.7 192.0.2.1 eth0", "2001:db8::7 2001:db8:1::1 eth1"]
+        );
+        for garbage in ["", "{", "[1]", "[]\n}", r#"[{"dst":"there","from":"here","dev":"eth0"}]"#] {
+            assert!(ways_of(garbage).is_empty(), "{garbage}");
+        }
+    }
 
     /// What `ip -j -4 route show match 198.51.100.7` of iproute2 6.1 says.
     const FOUND: &str = r#"[{"dst":"default","gateway":"192.0.2.254","dev":"eth0","flags":[]},

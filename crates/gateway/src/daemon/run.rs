@@ -19,6 +19,7 @@ use sd_notify::NotifyState;
 
 use super::config::{self, Keys, Plan};
 use super::control::{self, Desk, Manager, Shares};
+use super::homes;
 use super::house;
 use super::io::clock;
 use super::io::tun::Tun;
@@ -159,6 +160,8 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         thread::spawn(move || control::serve_pages(&pages, &listener));
     }
     thread::spawn(move || control::serve(&desk, &socket));
+    let homes = Arc::clone(&manager);
+    thread::spawn(move || homes::keep_homes(&homes));
     let house = Arc::clone(&manager);
     thread::spawn(move || house::keep_house(&house, keeper));
 

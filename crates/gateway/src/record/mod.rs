@@ -24,6 +24,7 @@ pub use self::replay::{Difference, Differs, Outcome, ReplayError, replay};
 use self::step::{Begin, COUNTS, Stray, Verdict, What};
 pub use self::tape::{Recorded, Tape};
 use crate::core::config::GatewayConfig;
+use crate::core::ends::{Home, Near};
 use crate::core::peer::Counters;
 use crate::core::status::SiteStatus;
 use crate::core::{Gateway, Input, Output, Stray as Strays};
@@ -285,6 +286,16 @@ impl<T: Tunnels, W: Write> Core<T, W> {
         if is_recorded {
             self.end(|_| ());
         }
+    }
+
+    /// See [`Gateway::settle`]. Nothing that is recorded depends on it.
+    pub fn settle(&mut self, site: u32, home: Home) {
+        self.gateway.settle(site, home);
+    }
+
+    /// See [`Gateway::on_routes`]. Nothing that is recorded depends on it.
+    pub fn on_routes(&mut self, site: u32, near: Near, is_elsewhere: bool) {
+        self.gateway.on_routes(site, near, is_elsewhere);
     }
 
     /// The tunnels. What changes in them here shows in what they answer, and is recorded so.

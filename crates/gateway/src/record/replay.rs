@@ -408,7 +408,10 @@ fn happen(
         What::Wan(from, traffic_class, bytes) => {
             // What is in it only tunnels know.
             let datagram = &packet[..usize::from(*bytes)];
-            gateway.handle(Input::Wan { from: *from, traffic_class: *traffic_class, datagram }, step.at);
+            gateway.handle(
+                Input::Wan { from: (*from).into(), traffic_class: *traffic_class, datagram },
+                step.at,
+            );
         }
         What::PollOutput => {
             decided.extend(gateway.poll_output(step.at, room).map(|output| from_output(&output, room)));

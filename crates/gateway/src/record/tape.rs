@@ -72,7 +72,7 @@ impl<W: Write> Tape<W> {
             }
             Input::Wan { from, traffic_class, datagram } => {
                 let bytes = length(datagram) as u16;
-                put_what(&mut self.step, at, &What::Wan(*from, *traffic_class, bytes));
+                put_what(&mut self.step, at, &What::Wan(from.far, *traffic_class, bytes));
             }
         }
     }
@@ -147,7 +147,7 @@ pub(super) fn to_lan(packet: &[u8]) -> Verdict {
 pub(super) fn from_output(output: &Output, room: &[u8]) -> Verdict {
     match *output {
         Output::Lan(bytes) => to_lan(&room[..bytes]),
-        Output::Wan { to, traffic_class, bytes } => Verdict::Wan(to, traffic_class, bytes as u16),
+        Output::Wan { to, traffic_class, bytes } => Verdict::Wan(to.far, traffic_class, bytes as u16),
     }
 }
 

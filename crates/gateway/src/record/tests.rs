@@ -86,7 +86,8 @@ impl World {
             while let Some((_, to, from, traffic_class, datagram)) =
                 self.under_way.pop_front_if(|(at, ..)| *at <= self.now)
             {
-                self.cores[to].handle(Input::Wan { from, traffic_class, datagram: &datagram }, self.now);
+                self.cores[to]
+                    .handle(Input::Wan { from: from.into(), traffic_class, datagram: &datagram }, self.now);
             }
             for (here, core) in self.cores.iter_mut().enumerate() {
                 while core.poll_lan(self.now).is_some() {
@@ -100,7 +101,7 @@ impl World {
                         self.delivered += 1;
                         continue;
                     };
-                    let to = (0..3).find(|&site| address(site) == to).expect("it is one of them");
+                    let to = (0..3).find(|&site| address(site) == to.far).expect("it is one of them");
                     let datagram = room[..bytes].to_vec();
                     self.under_way.push_back((self.now + WAY, to, address(here), traffic_class, datagram));
                 }
@@ -136,7 +137,7 @@ impl World {
                 self.send(0, 9, 100);
                 self.send(2, 1, 1450);
                 self.cores[0].handle(Input::Lan(MARKER), self.now);
-                let input = Input::Wan { from: address(9), traffic_class: 3, datagram: MARKER };
+                let input = Input::Wan { from: address(9).into(), traffic_class: 3, datagram: MARKER };
                 self.cores[0].handle(input, self.now);
             }
             self.run(self.now + Span::from_millis(2));

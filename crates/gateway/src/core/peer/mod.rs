@@ -26,6 +26,7 @@ use tidegate_units::{BitRate, Bytes, Span, Time};
 
 use self::messages::MESSAGES_BURST;
 use super::config::{HELLO_PATIENCE, RateConfig, SiteConfig};
+use super::ends::Home;
 use super::envelope::{BODY_BYTES_MAX, Kind};
 use super::mtu::PathMtu;
 use super::store::Store;
@@ -50,6 +51,7 @@ pub(super) struct Peer {
     pub site: SiteConfig,
     pub number: u32,
     pub endpoint: Option<SocketAddr>,
+    pub home: Home,
     pub border: Border,
     pub state: State,
     pub mtu: PathMtu,
@@ -115,6 +117,7 @@ impl Peer {
             site,
             number,
             endpoint,
+            home: Home::default(),
             border,
             state,
             mtu,
@@ -220,6 +223,7 @@ impl Peer {
                 self.state = State::Down;
                 self.theirs = 0;
                 self.unheard_since = None;
+                self.home.forget();
             }
         }
     }
@@ -270,6 +274,7 @@ impl Peer {
     /// Data left.
     pub fn on_sent(&mut self, now: Time) {
         self.unheard_since = self.unheard_since.or(Some(now));
+        self.home.on_sent(now);
     }
 
     /// It is `now`.
@@ -300,6 +305,10 @@ impl Peer {
         {
             let body = self.hello();
             self.say(Kind::Hello, 0, &body);
+            if waited > QUIET {
+                // Asked once from where it heard us, it did not answer.
+                self.home.forget();
+            }
             let next = Span::from_nanos(2 * waited.as_nanos());
             self.asks = (next <= QUIET_MOST).then(|| (now + next, next));
         }

@@ -28,7 +28,8 @@ fn forged_and_repeated_datagrams_change_nothing() {
                 }
                 let from = SocketAddr::new(IpAddr::from([203, 0, 113, 5]), 9);
                 let now = world.now;
-                world.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &bytes }, now);
+                world.gateways[to]
+                    .handle(Input::Wan { from: from.into(), traffic_class, datagram: &bytes }, now);
             }
         }
         world.run_for(Span::from_secs(1));
@@ -64,14 +65,14 @@ proptest! {
             match kind {
                 0 => world.send(0, &bytes),
                 1 => world.send(usize::from(number % 2), &udp(usize::from(number % 2), usize::from(number / 2 % 2), number, bytes.len() * 12, traffic_class)),
-                2 => world.gateways[1].handle(Input::Wan { from, traffic_class, datagram: &bytes }, now),
+                2 => world.gateways[1].handle(Input::Wan { from: from.into(), traffic_class, datagram: &bytes }, now),
                 3 if !world.wire.is_empty() => {
                     let (to, _, _, mut datagram) = world.wire[usize::from(number) % world.wire.len()].clone();
                     for (at, byte) in bytes.iter().enumerate().take(usize::from(number % 3)) {
                         let place = (at * 37 + usize::from(*byte)) % datagram.len();
                         datagram[place] ^= byte;
                     }
-                    world.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &datagram }, now);
+                    world.gateways[to].handle(Input::Wan { from: from.into(), traffic_class, datagram: &datagram }, now);
                 }
                 4 => world.is_cut = !world.is_cut,
                 _ => {

@@ -96,6 +96,9 @@ struct World {
     /// From where gateways are seen; and whether what they send gets lost.
     seen_as: Vec<SocketAddr>,
     is_cut: bool,
+    /// At which of its addresses each is reached, and from which it has sent last.
+    reached_at: Vec<Option<Near>>,
+    sent_from: Vec<Option<Near>>,
     /// Calls for output.
     polls: u64,
 }
@@ -114,6 +117,8 @@ impl World {
             wire: Vec::new(),
             seen_as: (0..sites).map(address).collect(),
             is_cut: false,
+            reached_at: vec![None; sites],
+            sent_from: vec![None; sites],
             polls: 0,
         }
     }
@@ -132,6 +137,7 @@ impl World {
             self.now = self.now.max(at);
             while let Some(entry) = self.under_way.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let (to, from, traffic_class, bytes) = entry.remove();
+                let from = Ends { far: from, near: self.reached_at[to] };
                 self.gateways[to].handle(Input::Wan { from, traffic_class, datagram: &bytes }, self.now);
             }
         }
@@ -147,7 +153,8 @@ impl World {
                     None => break,
                     Some(Output::Lan(bytes)) => self.delivered.push((self.now, here, room[..bytes].to_vec())),
                     Some(Output::Wan { to, traffic_class, bytes }) => {
-                        let Some(to) = self.seen_as.iter().position(|seen| *seen == to) else { continue };
+                        self.sent_from[here] = to.near;
+                        let Some(to) = self.seen_as.iter().position(|seen| *seen == to.far) else { continue };
                         let datagram = (to, self.seen_as[here], traffic_class, room[..bytes].to_vec());
                         self.wire.push(datagram.clone());
                         if !self.is_cut {
@@ -216,7 +223,7 @@ fn packets_for_hosts_are_the_same_with_and_without_a_copy() {
             world.send(0, packet);
             while let Some(output) = world.gateways[0].poll_output(world.now, &mut room) {
                 let Output::Wan { traffic_class, bytes, .. } = output else { continue };
-                let input = Input::Wan { from: address(0), traffic_class, datagram: &room[..bytes] };
+                let input = Input::Wan { from: address(0).into(), traffic_class, datagram: &room[..bytes] };
                 world.gateways[1].handle(input, world.now);
             }
         }

@@ -59,6 +59,33 @@ fn who_moves_and_has_nothing_to_send_is_found_again() {
 }
 
 #[test]
+fn a_site_is_answered_from_where_it_reached_us() {
+    let near = |last| Some(Near { address: IpAddr::from([192, 0, 2, last]), interface: 3 });
+    let mut world = World::two(Some(&path()));
+    for reached in [near(1), near(2), None, near(1)] {
+        world.reached_at[1] = reached;
+        world.load(0, 1, 200);
+        assert_eq!((world.sent_from[1], world.sent_from[0]), (reached, None));
+    }
+    assert_eq!(world.gateways[1].status()[0].counters.lives, 1, "the path is the same");
+    world.gateways[1].on_routes(0, near(1).expect("it is one"), true);
+    world.load(0, 1, 200);
+    assert_eq!(world.sent_from[1], None, "from there packets would leave by another device");
+    world.gateways[1].on_routes(0, near(1).expect("it is one"), false);
+    world.load(0, 1, 20);
+    assert_eq!(world.sent_from[1], near(1));
+    // Nothing is heard any more: it is asked from there once.
+    world.is_cut = true;
+    world.load(1, 0, 2500);
+    assert_eq!(world.sent_from[1], near(1));
+    world.load(1, 0, 2500);
+    assert_eq!(world.sent_from[1], None);
+    world.is_cut = false;
+    world.load(1, 0, 3000);
+    assert_eq!(world.sent_from[1], near(1), "it is heard there again");
+}
+
+#[test]
 fn who_starts_anew_is_known_again_at_once() {
     for restarted in 0..2 {
         let mut world = World::two(Some(&path()));

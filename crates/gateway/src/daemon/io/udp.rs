@@ -1,6 +1,7 @@
 //! The sockets on which other gateways are heard: many datagrams for one place go with one call, and come with one.
 //!
-//! Codepoints and congestion marks come and go with each call as control messages (`ip(7)`, `ipv6(7)`, `udp(7)`), which are written
+//! Where a socket hears at all addresses of the machine, each datagram says to which of them it came, and each that is sent may say
+//! from which it goes. Codepoints and congestion marks come and go with each call as control messages (`ip(7)`, `ipv6(7)`, `udp(7)`), which are written
 //! and read here as the bytes that they are. Datagrams are never cut on their way: what is too large for it is lost, by which
 //! the core finds out what the path takes.
 
@@ -14,6 +15,7 @@ use quinn_udp::UdpSocketState;
 use socket2::{Domain, MsgHdr, Protocol, Socket, Type};
 
 use super::steer;
+use crate::core::ends::{Ends, Near};
 
 /// What the kernel keeps for us in either direction: at 1 Gbit/s some 30 ms.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -27,8 +29,8 @@ const CONTROL_BYTES: usize = 256;
 /// What one call gave.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// From where.
-    pub from: SocketAddr,
+    /// From where, and to which of our addresses if the socket has several.
+    pub from: Ends,
     /// Codepoint and congestion mark.
     pub traffic_class: u8,
     /// How many bytes.
@@ -51,6 +53,8 @@ pub struct Opened {
 pub struct Udp {
     socket: Socket,
     is_v6: bool,
+    /// It hears at all addresses of the machine.
+    is_everywhere: bool,
     control: Vec<u8>,
     /// Datagrams that could not be sent, and those that were too large for what is known of the path.
     pub unsent: u64,
@@ -131,7 +135,15 @@ impl Udp {
     fn with(socket: Socket, is_v6: bool) -> Self {
         // Without it, what comes counts as having come when it is read.
         let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
-        Self { socket, is_v6, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 }
+        // Without it the kernel chooses from where answers go.
+        let _ = if is_v6 {
+            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)
+        } else {
+            setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)
+        };
+        let bound = socket.local_addr().ok().and_then(|at| at.as_socket());
+        let is_everywhere = bound.is_none_or(|at| at.ip().is_unspecified());
+        Self { socket, is_v6, is_everywhere, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 }
     }
 
     /// Where sockets for `listen` are: where it is `[::]`, there is one for each version of IP.
@@ -207,11 +219,22 @@ impl Udp {
             (_, Some(v6)) => SocketAddr::V6(SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id())),
             _ => return None,
         };
-        let mut received = Received { from, traffic_class: 0, bytes, segment: bytes, stamped_ns: None };
+        let mut received =
+            Received { from: from.into(), traffic_class: 0, bytes, segment: bytes, stamped_ns: None };
         for_each_control(&self.control, |level, kind, data| match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 // One byte, or a whole number whose lowest byte it is.
                 received.traffic_class = if data.len() >= 4 { read_i32(data) as u8 } else { data[0] };
+            }
+            // The device, the address that is to answer, and that in the header; for IPv6 one address, and the device behind it.
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) if data.len() >= 12 => {
+                let own: [u8; 4] = data[4..8].try_into().expect("there are four");
+                received.from.near = Some(Near { address: own.into(), interface: read_i32(data) as u32 });
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) if data.len() >= 20 => {
+                let own: [u8; 16] = data[..16].try_into().expect("there are sixteen");
+                let interface = read_i32(&data[16..]) as u32;
+                received.from.near = Some(Near { address: own.into(), interface });
             }
             // Seconds and nanoseconds, eight bytes each.
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if data.len() >= 16 => {
@@ -223,18 +246,20 @@ impl Udp {
             }
             _ => {}
         });
+        // Who has one address answers from there in any case.
+        received.from.near = received.from.near.filter(|_| self.is_everywhere);
         Some(received)
     }
 
     /// Sends `bytes` to `to`: datagrams of `segment` bytes, the last of which may be shorter.
-    pub fn send(&mut self, to: SocketAddr, traffic_class: u8, bytes: &[u8], segment: usize) {
+    pub fn send(&mut self, to: Ends, traffic_class: u8, bytes: &[u8], segment: usize) {
         let is_many = bytes.len() > segment;
-        match self.send_once(to, traffic_class, bytes, is_many.then_some(segment)) {
+        match self.send_from(to, traffic_class, bytes, is_many.then_some(segment)) {
             Ok(()) => {}
             // The device or the path does not take them at once.
             Err(why) if is_many && why.kind() != io::ErrorKind::WouldBlock => {
                 for one in bytes.chunks(segment) {
-                    let sent = self.send_once(to, traffic_class, one, None);
+                    let sent = self.send_from(to, traffic_class, one, None);
                     self.count(sent, 1);
                 }
             }
@@ -252,14 +277,22 @@ impl Udp {
         }
     }
 
-    fn send_once(
-        &self,
-        to: SocketAddr,
-        traffic_class: u8,
-        bytes: &[u8],
-        segment: Option<usize>,
-    ) -> io::Result<()> {
-        let mut control = [0; 2 * SPACE_BYTES];
+    /// From the address that is wished for, or, where that is not ours any more, from one that the kernel chooses.
+    fn send_from(&self, to: Ends, traffic_class: u8, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+        match self.send_once(to, traffic_class, bytes, segment) {
+            Err(why)
+                if to.near.is_some()
+                    && why.kind() != io::ErrorKind::WouldBlock
+                    && why.raw_os_error() != Some(libc::EMSGSIZE) =>
+            {
+                self.send_once(to.far.into(), traffic_class, bytes, segment)
+            }
+            sent => sent,
+        }
+    }
+
+    fn send_once(&self, to: Ends, traffic_class: u8, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+        let mut control = [0; 2 * SPACE_BYTES + NEAR_SPACE_BYTES];
         let (level, kind) = if self.is_v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
         } else {
@@ -270,7 +303,24 @@ impl Udp {
             let size = (segment as u16).to_ne_bytes();
             used += write_control(&mut control[used..], libc::SOL_UDP, libc::UDP_SEGMENT, &size);
         }
-        let (address, parts) = (to.into(), [IoSlice::new(bytes)]);
+        used += match to.near {
+            None => 0,
+            Some(Near { address: IpAddr::V4(address), .. }) => {
+                let mut data = [0; 12];
+                data[4..8].copy_from_slice(&address.octets());
+                write_control(&mut control[used..], libc::IPPROTO_IP, libc::IP_PKTINFO, &data)
+            }
+            Some(Near { address: IpAddr::V6(address), interface }) => {
+                let mut data = [0; 20];
+                data[..16].copy_from_slice(&address.octets());
+                // Such an address means nothing without its device; with another one a device would be a route.
+                if address.is_unicast_link_local() {
+                    data[16..].copy_from_slice(&interface.to_ne_bytes());
+                }
+                write_control(&mut control[used..], libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data)
+            }
+        };
+        let (address, parts) = (to.far.into(), [IoSlice::new(bytes)]);
         let message = MsgHdr::new().with_addr(&address).with_buffers(&parts).with_control(&control[..used]);
         self.socket.sendmsg(&message, libc::MSG_DONTWAIT).map(|_| ())
     }
@@ -288,6 +338,9 @@ const WORD: usize = size_of::<usize>();
 const HEAD_BYTES: usize = WORD + 8;
 /// Of a message that says four bytes or less.
 const SPACE_BYTES: usize = HEAD_BYTES + WORD;
+
+/// Of one with an address of ours.
+const NEAR_SPACE_BYTES: usize = HEAD_BYTES + 3 * WORD;
 
 /// Writes one into `room`; its length.
 fn write_control(room: &mut [u8], level: i32, kind: i32, data: &[u8]) -> usize {
@@ -360,14 +413,52 @@ mod tests {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Some((mut one, mut other, to)) = pair(address) else { continue };
             let bytes: Vec<u8> = (0..20 * 1200 + 77).map(|at| (at * 7) as u8).collect();
-            one.send(to, 46 << 2 | 1, &bytes, 1200);
-            one.send(to, 0, &bytes[..5], 5);
+            one.send(to.into(), 46 << 2 | 1, &bytes, 1200);
+            one.send(to.into(), 0, &bytes[..5], 5);
             let all = receive_all(&mut other, 22);
             assert_eq!(all.len(), 22, "{address}");
             let expected = bytes.chunks(1200).map(|part| (46 << 2 | 1, part.to_vec()));
             assert!(all[..21].iter().cloned().eq(expected), "{address}");
             assert_eq!(all[21], (0, bytes[..5].to_vec()));
             assert_eq!((one.unsent, one.too_large), (0, 0));
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_from_where_it_was_asked_for_as_long_as_that_is_ours() {
+        let hears = |socket: &mut Udp| {
+            (0..1000).find_map(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                socket.receive(&mut [0; 100]).map(|received| received.from)
+            })
+        };
+        let cases: [(&str, &str, &[&str], &str); 2] = [
+            ("127.0.0.1:0", "0.0.0.0:0", &["127.0.0.1", "127.0.0.2", "127.0.0.3"], "192.0.2.9"),
+            ("[::1]:0", "[::]:0", &["::1"], "2001:db8::9"),
+        ];
+        for (own, everywhere, addresses, nobodys) in cases {
+            let opened = (Udp::open(own.parse().unwrap()), Udp::open(everywhere.parse().unwrap()));
+            let (Ok(mut asks), Ok(mut answers)) = opened else {
+                assert!(own.contains("::"), "only IPv6 may be missing");
+                continue;
+            };
+            let port = answers.socket.local_addr().unwrap().as_socket().unwrap().port();
+            for (address, segment) in addresses.iter().zip([60, 60, 20]) {
+                let asked = SocketAddr::new(address.parse().unwrap(), port);
+                asks.send(asked.into(), 0, &[1; 60], 60);
+                let from = hears(&mut answers).expect("it was asked");
+                let near = from.near.expect("it hears at all addresses");
+                assert_eq!(near.address, asked.ip());
+                answers.send(from, 5, &[2; 60], segment);
+                let answered = hears(&mut asks).expect("it answers");
+                assert_eq!((answered.far, answered.near), (asked, None), "and has one address itself");
+                // What is nobody's address any more is no reason to be silent.
+                let gone = Near { address: nobodys.parse().unwrap(), ..near };
+                answers.send(Ends { near: Some(gone), ..from }, 0, &[3; 60], segment);
+                let chosen = hears(&mut asks).expect("it answers all the same").far;
+                assert_eq!(chosen, SocketAddr::new(addresses[0].parse().unwrap(), port));
+            }
+            assert_eq!((answers.unsent, answers.too_large), (0, 0));
         }
     }
 
@@ -379,7 +470,7 @@ mod tests {
         // On a busy machine it may come late; not twenty times.
         let is_early = (0..20).any(|_| {
             let sent = wall();
-            one.send(to, 0, &[1; 100], 100);
+            one.send(to.into(), 0, &[1; 100], 100);
             std::thread::sleep(std::time::Duration::from_millis(20));
             let read = wall();
             let stamped = other.receive(&mut room).and_then(|received| received.stamped_ns);
@@ -411,9 +502,9 @@ mod tests {
                 (9, 1, 0),
             ];
             for (mark, &(kind, name, _)) in (0..).zip(&cases) {
-                one.send(to, 0, &datagram(kind, name, mark), 9);
+                one.send(to.into(), 0, &datagram(kind, name, mark), 9);
             }
-            one.send(to, 0, &[4], 1);
+            one.send(to.into(), 0, &[4], 1);
             for (thread, socket) in threads.iter_mut().enumerate() {
                 let expected: Vec<Vec<u8>> = (0..)
                     .zip(&cases)

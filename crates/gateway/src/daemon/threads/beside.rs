@@ -13,6 +13,7 @@ use tidegate_units::Time;
 use super::super::order::Shared;
 use super::lane::{Giver, Head, Kind, Taker, lane};
 use super::owners::{Owners, Whose, destination};
+use crate::core::ends::Ends;
 use crate::core::store::BUFFER_BYTES;
 use crate::tunnel::Refusal;
 use crate::tunnel::wireguard::{Judgement, WireguardTunnels};
@@ -25,8 +26,8 @@ const REPLIES_MAX: usize = 64;
 /// A datagram that came.
 #[derive(Clone, Copy, Debug)]
 pub struct Wan<'a> {
-    /// From where.
-    pub from: SocketAddr,
+    /// From where, and to which of our addresses.
+    pub from: Ends,
     /// Its traffic class.
     pub traffic_class: u8,
     /// When.
@@ -72,7 +73,7 @@ pub struct Beside {
     own: Arc<Shared>,
     /// Where the last packet went, which the next one will too.
     latest: Option<(IpAddr, u8)>,
-    replies: VecDeque<(SocketAddr, Vec<u8>)>,
+    replies: VecDeque<(Ends, Vec<u8>)>,
     room: Box<[u8; BUFFER_BYTES]>,
     /// What became of all that.
     pub counts: Counts,
@@ -129,7 +130,7 @@ impl Beside {
             return true;
         }
         let nobody = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        self.give(thread, Head::new(Kind::Lan, nobody, 0, now), packet);
+        self.give(thread, Head::new(Kind::Lan, nobody.into(), 0, now), packet);
         false
     }
 
@@ -181,7 +182,7 @@ impl Beside {
 
     /// Whether a handshake message may be heard, and by this thread.
     fn judges(&mut self, wan: &Wan<'_>, tunnels: &mut WireguardTunnels) -> bool {
-        let handshake = match tunnels.judge(wan.datagram, wan.from, wan.came, &mut self.room[..]) {
+        let handshake = match tunnels.judge(wan.datagram, wan.from.far, wan.came, &mut self.room[..]) {
             Judgement::Passed(handshake) => handshake,
             Judgement::Refused(why) => return self.refuse(why),
             Judgement::Reply(bytes) => {
@@ -205,7 +206,7 @@ impl Beside {
     }
 
     /// The next answer to a stranger.
-    pub fn next_reply(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+    pub fn next_reply(&mut self) -> Option<(Ends, Vec<u8>)> {
         self.replies.pop_front()
     }
 

@@ -1,13 +1,13 @@
 //! The one way from one thread to another: what came to the wrong one. It is bounded, and neither end waits: what
 //! finds no room is lost.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tidegate_units::Time;
 
+use crate::core::ends::Ends;
 use crate::tunnel::wireguard::Handshake;
 
 /// Bytes that wait at most: at 500 Mbit/s some 8 ms.
@@ -45,8 +45,8 @@ impl Kind {
 pub struct Head {
     /// What it is.
     pub kind: Kind,
-    /// From where a datagram came.
-    pub from: SocketAddr,
+    /// From where a datagram came, and to which of our addresses.
+    pub from: Ends,
     /// Its traffic class.
     pub traffic_class: u8,
     /// When it came.
@@ -57,7 +57,7 @@ pub struct Head {
 
 impl Head {
     /// Of something that came at `came`.
-    pub const fn new(kind: Kind, from: SocketAddr, traffic_class: u8, came: Time) -> Self {
+    pub const fn new(kind: Kind, from: Ends, traffic_class: u8, came: Time) -> Self {
         Self { kind, from, traffic_class, came, bytes: 0 }
     }
 }
@@ -165,6 +165,7 @@ impl Bell {
 #[cfg(test)]
 mod tests {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::net::SocketAddr;
     use std::os::fd::AsFd as _;
 
     use super::*;
@@ -172,7 +173,7 @@ mod tests {
     const ALL: u64 = 200_000;
 
     fn head(kind: Kind, number: u64) -> Head {
-        Head::new(kind, SocketAddr::from(([192, 0, 2, 1], 7)), 5, Time::from_nanos(number))
+        Head::new(kind, SocketAddr::from(([192, 0, 2, 1], 7)).into(), 5, Time::from_nanos(number))
     }
 
     #[test]

@@ -63,10 +63,13 @@ fn settle(gateways: &mut [Gateway<WireguardTunnels>; 2], now: Time) -> (Vec<Said
                 match output {
                     Output::Lan(bytes) => delivered.push(room[..bytes].to_vec()),
                     Output::Wan { to, bytes, .. } => {
-                        assert_eq!(to, address(1 - here));
+                        assert_eq!(to.far, address(1 - here));
                         wire.push((here, room[..bytes].to_vec()));
-                        let input =
-                            Input::Wan { from: address(here), traffic_class: 0, datagram: &room[..bytes] };
+                        let input = Input::Wan {
+                            from: address(here).into(),
+                            traffic_class: 0,
+                            datagram: &room[..bytes],
+                        };
                         gateways[1 - here].handle(input, now);
                     }
                 }
@@ -118,7 +121,7 @@ fn what_is_forged_or_comes_again_changes_nothing() {
     let data = room[..bytes].to_vec();
     let stranger = SocketAddr::from(([203, 0, 113, 9], 1));
     let mut tell = |from: SocketAddr, datagram: &[u8]| {
-        gateways[1].handle(Input::Wan { from, traffic_class: 3, datagram }, now);
+        gateways[1].handle(Input::Wan { from: from.into(), traffic_class: 3, datagram }, now);
         let mut delivered = 0;
         while let Some(output) = gateways[1].poll_output(now, &mut room) {
             assert!(matches!(output, Output::Lan(_)), "nothing is said to strangers");
@@ -158,7 +161,7 @@ fn whoever_has_another_key_is_not_heard() {
     stranger.tunnel(0).want(now);
     let length = stranger.tunnel(0).poll(now, &mut room).unwrap();
     let from = SocketAddr::from(([203, 0, 113, 9], 1));
-    gateways[1].handle(Input::Wan { from, traffic_class: 0, datagram: &room[..length] }, now);
+    gateways[1].handle(Input::Wan { from: from.into(), traffic_class: 0, datagram: &room[..length] }, now);
     assert_eq!(gateways[1].stray().refused[Refusal::Unknown as usize], 1);
     assert_eq!(settle(&mut gateways, now).0.len(), 0);
 }
@@ -362,7 +365,7 @@ fn an_end_that_asks_with_an_old_stamp_and_says_nothing_else_is_asked_back_and_no
     let (_, ask) = wire.into_iter().find(|(from, bytes)| *from == 1 && bytes.len() == 148).expect("it asked");
     let mut now = Time::ZERO;
     // This one is newer than what `pair` has seen, so that the second time it is old.
-    gateways[0].handle(Input::Wan { from: address(1), traffic_class: 0, datagram: &ask }, now);
+    gateways[0].handle(Input::Wan { from: address(1).into(), traffic_class: 0, datagram: &ask }, now);
     let mut room = vec![0; BUFFER_BYTES];
     // It is repeated all the time, from elsewhere, and the other end is silent.
     let stranger = SocketAddr::from(([203, 0, 113, 9], 1));
@@ -371,12 +374,12 @@ fn an_end_that_asks_with_an_old_stamp_and_says_nothing_else_is_asked_back_and_no
     for _ in 0..60 {
         while let Some(output) = gateways[0].poll_output(now, &mut room) {
             if let Output::Wan { to, bytes, .. } = output {
-                assert_eq!(to, address(1), "nobody else is asked");
+                assert_eq!(to.far, address(1), "nobody else is asked");
                 asked += usize::from(room[0] == 1 && bytes == 148);
             }
         }
         now += Span::from_millis(200);
-        gateways[0].handle(Input::Wan { from: stranger, traffic_class: 0, datagram: &ask }, now);
+        gateways[0].handle(Input::Wan { from: stranger.into(), traffic_class: 0, datagram: &ask }, now);
     }
     assert_eq!(asked, 3, "12 s are two times five and some");
     assert_eq!(gateways[0].status()[0].endpoint, Some(address(1)));
@@ -384,7 +387,7 @@ fn an_end_that_asks_with_an_old_stamp_and_says_nothing_else_is_asked_back_and_no
     gateways = pair();
     for number in 0..60 {
         now += Span::from_millis(200);
-        gateways[0].handle(Input::Wan { from: stranger, traffic_class: 0, datagram: &ask }, now);
+        gateways[0].handle(Input::Wan { from: stranger.into(), traffic_class: 0, datagram: &ask }, now);
         gateways[1].handle(Input::Lan(&packet(1, 0, &[number; 50])), now);
         let (said, delivered) = settle(&mut gateways, now);
         assert_eq!(delivered.len(), 1);

@@ -48,7 +48,7 @@ impl World {
     }
 
     fn come(&mut self, thread: usize, datagram: &[u8]) {
-        let wan = Wan { from: address(7), traffic_class: 0, came: Time::ZERO, datagram };
+        let wan = Wan { from: address(7).into(), traffic_class: 0, came: Time::ZERO, datagram };
         if self.beside[thread].keeps_datagram(&wan, &mut self.tunnels[thread]) {
             self.heard[thread].push((Kind::Session, datagram.to_vec()));
         }
@@ -206,7 +206,7 @@ fn what_comes_over_a_lane_is_not_handed_over_again() {
     let mut world = World::new();
     // As if a reload were in between: the session's thread is another one than who takes it thinks.
     let session = [4, 0, 0, 0, 1, 2, 0, 0];
-    let wan = Wan { from: address(7), traffic_class: 0, came: Time::ZERO, datagram: &session };
+    let wan = Wan { from: address(7).into(), traffic_class: 0, came: Time::ZERO, datagram: &session };
     assert!(world.beside[1].keeps_taken(Kind::Session, &wan, &mut world.tunnels[1]));
     assert_eq!(world.settle(), 0);
     // Who does not judge refuses what nobody has judged.

@@ -1,0 +1,137 @@
+//! Whether what is sent from the addresses at which sites reach us leaves by the devices by which they came: see
+//! [`crate::core::ends`].
+//!
+//! The kernel is asked when a site is heard at another address, when it says that its routes are others, and twice a minute
+//! whatever it says. What it answers goes to the packet threads, which ask nobody.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::net::if_::if_indextoname;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
+};
+
+use super::control::{Shares, lock};
+use super::log::{Level, say};
+use super::routes;
+use crate::core::ends::Near;
+
+/// How often it is looked where sites are heard.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the kernel is asked whatever has happened, in turns of that.
+const ASK_EVERY: u32 = 30;
+/// Changes of routes come together.
+const SETTLES: Duration = Duration::from_millis(100);
+/// So many of them are taken at once.
+const CHANGES_MAX: usize = 4096;
+/// What the kernel tells: devices, addresses, routes, and rules by which routes are found.
+const GROUPS: i32 = libc::RTMGRP_LINK
+    | libc::RTMGRP_IPV4_IFADDR
+    | libc::RTMGRP_IPV4_ROUTE
+    | libc::RTMGRP_IPV6_IFADDR
+    | libc::RTMGRP_IPV6_ROUTE
+    | libc::RTMGRP_IPV4_RULE
+    // It has no name as a mask.
+    | 1 << (libc::RTNLGRP_IPV6_RULE - 1);
+
+/// Hears that routes have changed.
+struct Changes(OwnedFd);
+
+impl Changes {
+    fn open() -> nix::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, Some(SockProtocol::NetlinkRoute))?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS as u32))?;
+        Ok(Self(socket))
+    }
+
+    /// Whether something has changed, after a while at most.
+    fn wait(&self) -> bool {
+        let mut waits = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(LOOK_EVERY).unwrap_or(PollTimeout::MAX);
+        if poll(&mut waits, timeout) != Ok(1) {
+            return false;
+        }
+        std::thread::sleep(SETTLES);
+        // What they say is not read: too many to be kept are a change as well.
+        let mut room = [0; 64];
+        let _ = (0..CHANGES_MAX).find(|_| {
+            let taken = recv(self.0.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT);
+            !matches!(taken, Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR))
+        });
+        true
+    }
+}
+
+/// Which way, and what the kernel said of it.
+type Judged = BTreeMap<String, (IpAddr, Near)>;
+
+/// For as long as the daemon runs.
+pub fn keep_homes(shares: &Shares) {
+    let changes = Changes::open();
+    if let Err(why) = &changes {
+        say(
+            Level::Warning,
+            format_args!("the kernel does not tell of other routes, and is asked for them: {why}"),
+        );
+    }
+    let mut judged = Judged::new();
+    for turn in 1_u32.. {
+        let has_changed = changes.as_ref().is_ok_and(Changes::wait);
+        if changes.is_err() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        if has_changed || turn.is_multiple_of(ASK_EVERY) {
+            judged.clear();
+        }
+        judge(shares, &mut judged);
+    }
+}
+
+/// Asks for those that were not `judged`, and tells what is new.
+fn judge(shares: &Shares, judged: &mut Judged) {
+    let Some(look) = lock(shares).crew().look() else { return };
+    let open: Vec<_> = look
+        .sites
+        .iter()
+        .enumerate()
+        .filter_map(|(number, site)| {
+            let way = (site.endpoint?.ip(), site.home.heard()?);
+            (judged.get(&site.name) != Some(&way)).then_some((number, site, way))
+        })
+        .collect();
+    if open.is_empty() {
+        return;
+    }
+    let asked = open.iter().map(|(.., (far, near))| (*far, near.address));
+    let Ok(devices) = routes::devices(&asked.collect()) else { return };
+    for (number, site, (far, near)) in open {
+        let came_by = if_indextoname(near.interface).ok().and_then(|name| name.into_string().ok());
+        let leaves_by = devices.get(&(far, near.address));
+        let is_elsewhere = came_by.as_ref() != leaves_by;
+        if is_elsewhere != site.home.near().is_none() {
+            if is_elsewhere {
+                let by = leaves_by.map_or("nowhere", String::as_str);
+                let came_by = came_by.as_deref().unwrap_or("a device that is gone");
+                say(
+                    Level::Notice,
+                    format_args!(
+                        "site {} came by {came_by} to {}, from where packets would leave by {by}: it is answered from an address that the \
+                         kernel chooses. `ip rule add from {} ...` would make it one way",
+                        site.name, near.address, near.address
+                    ),
+                );
+            }
+            if lock(shares).judge_home(number, &site.name, near, is_elsewhere).is_err() {
+                continue; // it is asked again
+            }
+        }
+        judged.insert(site.name.clone(), (far, near));
+    }
+}

@@ -349,8 +349,8 @@ fn moves_with_who_is_known<T: Tunnels>(pair: &mut Pair<T>, attacker: &mut Attack
     }
     let genuine = Ends { far: elsewhere, near: near(1) };
     pair.gateways[1].handle(Input::Wan { from: genuine, traffic_class, datagram: &datagram }, pair.now);
-    let followed = |pair: &Pair<T>| {
-        let status = &pair.gateways[1].status()[0];
+    let followed = |of: &Pair<T>| {
+        let status = &of.gateways[1].status()[0];
         (status.endpoint, status.home.heard())
     };
     assert_eq!(followed(pair), (Some(elsewhere), near(1)));

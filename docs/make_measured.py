@@ -7,7 +7,7 @@ A mark stands before each such table. `<!-- measured: GROUP/EXPERIMENT/FIGURE --
 of that figure, which is a table. Where the page has its rows side by side, the mark says which:
 `<!-- measured: compare/today/networks; cubic; GFC-2: useful Mb/s, waste % -->` takes the rows of `cubic`; of
 each row of the page, which its first cell names, two columns of the row of `GFC-2`. Headers and rows, and
-which of them there are, are written by hand. Sentences about tables are too: who has run this reads them again.
+which of them there are, are written by hand. So are sentences about them: who has run this reads them again.
 """
 
 import re

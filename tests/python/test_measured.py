@@ -34,7 +34,8 @@ def made(monkeypatch):
 def test_rows_that_stand_side_by_side(made):
     page = (
         "# Page\n\n<!-- measured: g/e/f; cubic;\nnear: used %;\nfar: lost, used % -->\n"
-        "| | near: used % | far: lost | used |\n|---|---|---|---|\n| FIFO | 1 | 4 | 2 |\n\nText | of | a | page\n"
+        "| | near: used % | far: lost | used |\n|---|---|---|---|\n| FIFO | 1 | 4 | 2 |\n"
+        "\nText | of | a | page\n"
     )
     text, changes = made.rewritten(page, Path())
     assert text == page.replace("| FIFO | 1 | 4 | 2 |", "| FIFO | 95 | 4 | 99 |")

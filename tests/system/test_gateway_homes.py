@@ -17,7 +17,7 @@ def ip(sites: TwoSites, site: str, *command: str) -> None:
 
 
 def second_way(sites: TwoSites) -> None:
-    """Site b gets another device with an address and a route of its own, which what it sends from there takes."""
+    """Site b gets another device with an address and a route of its own, for what it sends from there."""
     own, middle = sites.namespace("b"), sites.namespace("middle")
     peer = ("peer", "name", "also-b", "netns", middle)
     subprocess.run(["ip", "link", "add", "second", "netns", own, "type", "veth", *peer], check=True)
@@ -69,7 +69,7 @@ def test_who_is_reached_at_its_second_address_answers_from_there(gateway):
         settled(sites, SECOND, SECOND)
         assert lost(sites) == 0
         settled(sites, SECOND, SECOND)
-        # Without its rule the answer would leave by the first way, where the provider drops such: it has another address then.
+        # Without its rule the answer would leave by the first way, where the provider drops such.
         ip(sites, "b", "rule", "del", "from", SECOND, "table", TABLE)
         settled(sites, OUTER["b"], OUTER["b"])
         assert lost(sites) == 0

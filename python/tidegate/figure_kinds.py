@@ -65,10 +65,15 @@ class Spec:
     def rest(self, point: PointResult, *without: str | None) -> str:
         """The values of the axes that are not drawn, as part of a label."""
         axes = self.info.axes
+        # What all that is drawn have alike is for the title to say, where there is one.
+        where = self.description.get("where") or {}
+        alike = {name for name, values in where.items() if len(values) == 1}
+        if not self.description.get("title"):
+            alike.clear()
         texts = [
             axes[name].labelled(value) if name in axes else f"{name} {value}"
             for name, value in point.axes.items()
-            if name not in without
+            if name not in without and name not in alike
         ]
         return ", ".join(texts)
 

@@ -42,11 +42,20 @@ $(VENV)/.made:
 
 # cargo decides what to compile again; these stamps only spare asking it when no source is newer. Who runs experiments needs less than
 # who tests, and need not wait for that.
+# What Python needs is fetched while cargo compiles: the first with these extras, then all together.
+define installed
+$(BIN)/python packaging/needs.py $(1) > $(VENV)/needs.txt
+$(BIN)/python -m pip install -q -r $(VENV)/needs.txt & fetches=$$!; \
+  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --skip-install; wait $$fetches
+VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras $(subst $() ,$(,),$(strip $(1)))
+endef
+, := ,
+
 $(VENV)/.built: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data
+	$(call installed,plot data)
 	touch $@
 $(VENV)/.dev: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --extras plot,data,dev
+	$(call installed,plot data dev)
 	touch $@ $(VENV)/.built
 
 build: tools ## compile and install into .venv, with all that tests and benchmarks need

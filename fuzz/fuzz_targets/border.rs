@@ -38,9 +38,15 @@ impl Kind {
                 }))
             }
             Self::Iec { detection, with_tcp } => {
-                let detection = [Detection::OneWay, Detection::RoundTrip, Detection::Marks][usize::from(detection) % 3];
+                let detection =
+                    [Detection::OneWay, Detection::RoundTrip, Detection::Marks][usize::from(detection) % 3];
                 let tcp_rate = with_tcp.then(TcpRateConfig::default);
-                EdgeConfig::from(OverlayConfig { detection, tcp_rate, idle_timeout, ..OverlayConfig::default() })
+                EdgeConfig::from(OverlayConfig {
+                    detection,
+                    tcp_rate,
+                    idle_timeout,
+                    ..OverlayConfig::default()
+                })
             }
         }
     }

@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_gateway::core::envelope::{ENVELOPE_BYTES, Envelope, HEADER_BYTES, Hello, LINK_ADDRESS, PORT, is_message};
+use tidegate_gateway::core::envelope::{
+    ENVELOPE_BYTES, Envelope, HEADER_BYTES, Hello, LINK_ADDRESS, PORT, is_message,
+};
 use tidegate_wire::ip;
 
 fuzz_target!(|input: (bool, &[u8])| {

@@ -37,7 +37,13 @@ enum Told<'a> {
     Sealed(Option<u16>),
     Opened(u16, &'a [u8]),
     /// A message of another gateway.
-    Message { kind: u8, link: u8, incarnation: u64, echo: u64, body: &'a [u8] },
+    Message {
+        kind: u8,
+        link: u8,
+        incarnation: u64,
+        echo: u64,
+        body: &'a [u8],
+    },
     Handshake,
     Said(u16),
     Timeout(Option<u64>),
@@ -108,7 +114,8 @@ fuzz_target!(|input: (u8, bool, &[u8], Vec<(u32, Said<'_>, Vec<(u8, Told<'_>)>)>
     let first = begins.then_some((0, Said::Begin(1), Vec::new()));
     for (wait, said, told) in first.into_iter().chain(steps).take(200) {
         now = Time::from_nanos(now.as_nanos() + u64::from(wait));
-        let answers = told.into_iter().take(40).map(|(foretold, told)| (foretold.into(), answer(told))).collect();
+        let answers =
+            told.into_iter().take(40).map(|(foretold, told)| (foretold.into(), answer(told))).collect();
         let step = Step { at: now, what: what(said), answers, verdicts: Vec::new() };
         let encoded = step.encode();
         assert_eq!(Step::decode(&encoded).expect("it is one"), step);

@@ -26,8 +26,12 @@ enum Said {
 }
 
 fuzz_target!(|said: Vec<Said>| {
-    let configuration =
-        Configuration { name: "f".into(), scenario: SCENARIO.into(), flows_per_pair: 2, ..Configuration::default() };
+    let configuration = Configuration {
+        name: "f".into(),
+        scenario: SCENARIO.into(),
+        flows_per_pair: 2,
+        ..Configuration::default()
+    };
     let mut writer = Writer::new(Vec::new(), &configuration);
     let mut now = Time::ZERO;
     for (serial, said) in (0..).zip(said.into_iter().take(400)) {
@@ -54,15 +58,18 @@ fuzz_target!(|said: Vec<Said>| {
                     has_ack: true,
                     ..OutsideTcp::default()
                 });
-                Record::Arrival(now, Arrival {
-                    flow: flow.into(),
-                    handle: serial,
-                    wire_bytes: wire_bytes.into(),
-                    ecn: Ecn::from_bits(bits),
-                    dscp: Dscp::new(bits >> 2),
-                    ttl,
-                    tcp,
-                })
+                Record::Arrival(
+                    now,
+                    Arrival {
+                        flow: flow.into(),
+                        handle: serial,
+                        wire_bytes: wire_bytes.into(),
+                        ecn: Ecn::from_bits(bits),
+                        dscp: Dscp::new(bits >> 2),
+                        ttl,
+                        tcp,
+                    },
+                )
             }
             Said::Ran(after) => {
                 now = Time::from_nanos(now.as_nanos() + u64::from(after >> 4));

@@ -26,7 +26,11 @@ impl Read for Parts<'_> {
 fuzz_target!(|input: (u8, bool, &[u8])| {
     let (part, breaks, bytes) = input;
     for end in [&b"\n"[..], b"\r\n\r\n"] {
-        let Ok(head) = read_head(&mut Parts(bytes, 1 + usize::from(part) * 8, breaks), end, Span::from_secs(9)) else { continue };
+        let Ok(head) =
+            read_head(&mut Parts(bytes, 1 + usize::from(part) * 8, breaks), end, Span::from_secs(9))
+        else {
+            continue;
+        };
         assert!(head.len() <= REQUEST_BYTES_MAX + 1024);
         if let Command::Unknown(name) = Command::decode(&head) {
             assert!(!["status", "reload", "drain", "record"].contains(&name.as_str()));

@@ -5,8 +5,8 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_mechanism::Context;
-use tidegate_mechanism::hop::{Action, HopConfig, Neighbor, Passage, Port, PortId, Router};
 use tidegate_mechanism::hop::backpressure;
+use tidegate_mechanism::hop::{Action, HopConfig, Neighbor, Passage, Port, PortId, Router};
 use tidegate_packet::{
     Address, DropReason, Dscp, Ecn, FlowId, Headers, Packet, Protocol, TcpFlags, TcpHeader,
 };
@@ -14,13 +14,39 @@ use tidegate_units::{BitRate, Time};
 
 #[derive(Arbitrary, Debug)]
 enum Call {
-    Packet { flow: u8, wire_bytes: u16, acknowledges: u16, payload: u16, to: u8, class: u8 },
-    Departure { flow: u8, wire_bytes: u16, from: u8 },
-    Drop { flow: u8, wire_bytes: u16, at: u8, had_left: bool },
-    Bytes { port: u8, bytes: Vec<u8> },
+    Packet {
+        flow: u8,
+        wire_bytes: u16,
+        acknowledges: u16,
+        payload: u16,
+        to: u8,
+        class: u8,
+    },
+    Departure {
+        flow: u8,
+        wire_bytes: u16,
+        from: u8,
+    },
+    Drop {
+        flow: u8,
+        wire_bytes: u16,
+        at: u8,
+        had_left: bool,
+    },
+    Bytes {
+        port: u8,
+        bytes: Vec<u8>,
+    },
     /// What it said itself before, from a neighbour, with one byte changed or none.
-    Echo { port: u8, which: u8, flip: Option<(u8, u8)> },
-    Rate { port: u8, kbps: u32 },
+    Echo {
+        port: u8,
+        which: u8,
+        flip: Option<(u8, u8)>,
+    },
+    Rate {
+        port: u8,
+        kbps: u32,
+    },
     Timeout,
     Clock(i32),
 }
@@ -57,7 +83,8 @@ fuzz_target!(|input: (u8, Vec<Call>)| {
     let ports = [port(Neighbor::Router), port(Neighbor::Host), port(Neighbor::Router)];
     let mut router = Router::new(&config, &ports, &Context::for_tests());
     let id = |port: u8| PortId(u16::from(port % 3));
-    let (mut now, mut heard, mut message) = (Time::from_nanos(1_000_000_000), Vec::<Vec<u8>>::new(), Vec::new());
+    let (mut now, mut heard, mut message) =
+        (Time::from_nanos(1_000_000_000), Vec::<Vec<u8>>::new(), Vec::new());
     let (mut held, mut released) = (0_usize, 0_usize);
     for call in calls {
         match call {
@@ -93,7 +120,9 @@ fuzz_target!(|input: (u8, Vec<Call>)| {
             }
             Call::Bytes { port, bytes } => router.handle_message(id(port), &bytes, now),
             Call::Echo { port, which, flip } => {
-                let Some(mut bytes) = heard.iter().rev().nth(usize::from(which % 8)).cloned() else { continue };
+                let Some(mut bytes) = heard.iter().rev().nth(usize::from(which % 8)).cloned() else {
+                    continue;
+                };
                 if let Some((at, mask)) = flip
                     && let Some(byte) = bytes.get_mut(usize::from(at))
                 {
@@ -105,7 +134,9 @@ fuzz_target!(|input: (u8, Vec<Call>)| {
                 router.handle_link_rate(id(port), BitRate::from_bps(u64::from(kbps) * 1000 + 1000), now);
             }
             Call::Timeout => router.handle_timeout(now),
-            Call::Clock(nanos) => now = Time::from_nanos(now.as_nanos().saturating_add_signed(i64::from(nanos) * 16)),
+            Call::Clock(nanos) => {
+                now = Time::from_nanos(now.as_nanos().saturating_add_signed(i64::from(nanos) * 16))
+            }
         }
         for polls in 0.. {
             assert!(polls < 5000, "it says no more than there is to say");

@@ -4,7 +4,8 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_mechanism::tcp::congestion::{
-    BbrConfig, CongestionControlConfig, CopaConfig, DctcpConfig, LedbatConfig, RenoConfig, VegasConfig, WestwoodConfig,
+    BbrConfig, CongestionControlConfig, CopaConfig, DctcpConfig, LedbatConfig, RenoConfig, VegasConfig,
+    WestwoodConfig,
 };
 use tidegate_mechanism::tcp::{EcnFeedback, TcpConfig, TcpReceiver, TcpSender, Variant};
 use tidegate_packet::{Ecn, SackBlock, SackBlocks, TcpFlags, TcpHeader};

@@ -36,7 +36,8 @@ fn world() -> World {
     let text: String = (1..=2)
         .map(|site| format!("[sites.s{site}]\npublic_key = \"{}\"\n", encode_key(&key(site).public())))
         .collect();
-    let plan = config::read("g", &format!("[gateway]\nprivate_key_file = \"k\"\n{text}")).expect("it is right");
+    let plan =
+        config::read("g", &format!("[gateway]\nprivate_key_file = \"k\"\n{text}")).expect("it is right");
     let division = Division::new(plan.outline(), 2, None);
     let owners = Owners::new(&plan.outline().sites, plan.peers.iter().map(|peer| peer.public), &division);
     let shared: Vec<_> = (0..2).map(|_| Arc::new(Shared::new().expect("there is room"))).collect();
@@ -46,7 +47,8 @@ fn world() -> World {
     });
     let asked = (1..=2).map(|site| {
         let mut room = [0; 2048];
-        let mut there = WireguardTunnels::new(&key(site), &[peer(9)], Time::ZERO).expect("there is randomness");
+        let mut there =
+            WireguardTunnels::new(&key(site), &[peer(9)], Time::ZERO).expect("there is randomness");
         there.tunnel(0).want(Time::ZERO);
         let length = there.tunnel(0).poll(Time::ZERO, &mut room).expect("it asks");
         room[..length].to_vec()
@@ -82,7 +84,7 @@ fuzz_target!(|input: (bool, u8, [u8; 4], &[u8])| {
                 assert_eq!(other, 0, "there is no other peer");
             }
         };
-        let wan = Wan { from, traffic_class: 0, came: *now, datagram: &datagram };
+        let wan = Wan { from: from.into(), traffic_class: 0, came: *now, datagram: &datagram };
         let own = usize::from(at);
         if beside[own].keeps_datagram(&wan, &mut tunnels[own]) {
             hear(own, &datagram, tunnels);
@@ -92,14 +94,18 @@ fuzz_target!(|input: (bool, u8, [u8; 4], &[u8])| {
             for thread in 0..2 {
                 while let Some((head, length)) = beside[thread].take(&mut room) {
                     taken += 1;
-                    let wan = Wan { from: head.from, traffic_class: 0, came: head.came, datagram: &room[..length] };
+                    let wan =
+                        Wan { from: head.from, traffic_class: 0, came: head.came, datagram: &room[..length] };
                     if beside[thread].keeps_taken(head.kind, &wan, &mut tunnels[thread]) {
                         hear(thread, &room[..length], tunnels);
                     }
                 }
                 while let Some((to, reply)) = beside[thread].next_reply() {
                     replies += 1;
-                    assert!(to == from && reply.len() < datagram.len(), "an answer is shorter than the question");
+                    assert!(
+                        to.far == from && reply.len() < datagram.len(),
+                        "an answer is shorter than the question"
+                    );
                 }
             }
         }

@@ -44,7 +44,10 @@ fn pair() -> Pair {
             packet[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
         }
         let length = there.tunnel(0).seal(&packet, Time::ZERO, &mut room).expect("there is a session");
-        assert!(matches!(here.tunnel(0).open(&room[..length], from, Time::ZERO, &mut opening), Opened::Packet(_)));
+        assert!(matches!(
+            here.tunnel(0).open(&room[..length], from, Time::ZERO, &mut opening),
+            Opened::Packet(_)
+        ));
         genuine.push(room[..length].to_vec());
     }
     Pair { here, genuine, now: Time::ZERO }
@@ -80,7 +83,9 @@ fuzz_target!(|input: (u8, [u8; 4], &[u8])| {
                 assert!(matches!(opened, Opened::Refused(_)), "{opened:?}");
             }
             Addressed::Peer(other) => panic!("there is no peer {other}"),
-            Addressed::Reply(length) => assert!(length < datagram.len(), "an answer is shorter than the question"),
+            Addressed::Reply(length) => {
+                assert!(length < datagram.len(), "an answer is shorter than the question")
+            }
             Addressed::Refused(_) => {}
         }
         assert!(here.tunnel(0).poll(*now, &mut room).is_none_or(|length| length <= 148));

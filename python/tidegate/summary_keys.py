@@ -170,6 +170,9 @@ def _require_of_link(parts: Sequence[str], scenario: Scenario, record: _Entry) -
         if not below:
             _refuse_table("`reverse` of a link", LINK)
         way, key, below = ".reverse", below[0], below[1:]
+    if key == "forward" and below:
+        own = ".".join(["links", name, *below])
+        raise Lack(f"what goes forward over a link stands at the link itself: {own}")
     _require_key("a link", key, (*LINK, "reverse"))
     _require_switch(f"links.{key}", record)
     _require_number("a link", [key, *below], _OF_LINK)

@@ -83,7 +83,7 @@ def test_what_is_there_is_taken(source):
             'value("links.R1-R2.reverse.utilisation")',
             "a link has no 'utilisation'; did you mean utilization?",
         ),
-        ('value("links.R1-R2.forward.queue_packets.max")', "at the link itself: links.R1-R2.queue_packets.max"),
+        ('value("links.R1-R2.forward.loss_ratio")', "at the link itself: links.R1-R2.loss_ratio"),
         ("flows.udp.timeouts", "`timeouts` is of TCP, and flow 'udp' is of another transport"),
         ("flows.udp.completion_s", "is of the application 'transfer'"),
         ("flows.tcp.receivers.b.throughput_bps", "is of flows to several hosts"),

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::HashSet;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::expression;
+use crate::fault::shortened;
 use crate::suggest;
 
 /// Characters that one string may have after expansion.
@@ -121,9 +123,7 @@ impl<'a> Scope<'a> {
             .map(|(variable, _)| variable.as_str())
             .chain(self.parameters.keys().map(String::as_str))
             .collect();
-        let help = suggest::help(name, &known);
-        let help = if help.is_empty() { "write {{ for a brace".to_owned() } else { help };
-        format!("`{name}` in braces is no parameter: {help}")
+        no_parameter(name, &known)
     }
 
     /// The text of what stands in one pair of braces.
@@ -207,6 +207,14 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// What is wrong with `name` in braces, where none of those `known` is called so.
+fn no_parameter(name: &str, known: &[&str]) -> String {
+    let name = shortened(name);
+    let help = suggest::help(&name, known);
+    let help = if help.is_empty() { "write {{ for a brace".to_owned() } else { help };
+    format!("`{name}` in braces is no parameter: {help}")
+}
+
 /// Whether `text` has braces in it.
 fn is_template(text: &str) -> bool {
     text.contains(['{', '}'])
@@ -224,54 +232,71 @@ pub fn range_length(first: i64, last: i64) -> Result<u64, String> {
     }
 }
 
-/// All parameters, with the parameters that they name replaced. `Err` names the one that is wrong, and says why.
+/// All parameters, with the parameters that they name replaced. `Err` names the one that is wrong, and says why: each is resolved
+/// once, after those that it names, so that one that is only built on a wrong one is not blamed.
 ///
 /// # Errors
 /// The name of the parameter that is wrong, and why.
 pub fn resolve_parameters(
     raw: &IndexMap<String, Parameter>,
 ) -> Result<IndexMap<String, Parameter>, (String, String)> {
-    let mut resolved: IndexMap<String, Parameter> = IndexMap::new();
-    let mut waiting: Vec<&str> = Vec::new();
+    let mut resolved: IndexMap<String, Parameter> = IndexMap::with_capacity(raw.len());
     for (name, value) in raw {
         check_name(name).map_err(|why| (name.clone(), why))?;
-        match value {
-            Parameter::Text(text) if is_template(text) => waiting.push(name),
-            value => {
-                resolved.insert(name.clone(), value.clone());
-            }
+        if !matches!(value, Parameter::Text(text) if is_template(text)) {
+            resolved.insert(name.clone(), value.clone());
         }
     }
-    // Each round resolves at least one name, or nothing can be resolved any more.
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        let mut first_error = None;
-        let mut still = Vec::new();
-        for name in waiting {
-            let Some(Parameter::Text(text)) = raw.get(name) else { continue };
-            let budget = Cell::new(0);
-            match Scope::new(&resolved, &budget).expand(text) {
-                Ok(text) => {
-                    resolved.insert(name.to_owned(), Parameter::Text(text.into_owned()));
+    // Parameters that wait for one another, the innermost last, each with what it still has to ask for. A chain may be as long as
+    // the file, so that no recursion follows it.
+    let mut waiting: Vec<(&str, &str, std::vec::IntoIter<&str>)> = Vec::new();
+    let mut is_waiting: HashSet<&str> = HashSet::new();
+    let templates = |name: &str| match raw.get_key_value(name) {
+        Some((name, Parameter::Text(text))) => Some((name.as_str(), text.as_str())),
+        _ => None,
+    };
+    for first in raw.keys() {
+        let mut next = Some(first.as_str());
+        loop {
+            if let Some((name, text)) = next.filter(|name| !resolved.contains_key(*name)).and_then(templates)
+            {
+                if !is_waiting.insert(name) {
+                    return Err((name.to_owned(), "parameters refer to one another in a circle".to_owned()));
                 }
-                Err(why) => {
-                    first_error.get_or_insert((name.to_owned(), why));
-                    still.push(name);
-                }
+                waiting.push((name, text, names_in(text).into_iter()));
             }
+            let Some((name, text, asked)) = waiting.last_mut() else { break };
+            next = asked.next();
+            if next.is_some() {
+                continue;
+            }
+            let elements = Cell::new(0);
+            let value = Scope::new(&resolved, &elements).expand(text);
+            let value = value.map_err(|why| {
+                let known = || raw.keys().map(String::as_str).filter(|known| known != name);
+                let missing = names_in(text).into_iter().find(|asked| !raw.contains_key(*asked));
+                let why = missing.map_or(why, |missing| no_parameter(missing, &known().collect::<Vec<_>>()));
+                ((*name).to_owned(), why)
+            })?;
+            resolved.insert((*name).to_owned(), Parameter::Text(value.into_owned()));
+            is_waiting.remove(name);
+            waiting.pop();
         }
-        if still.len() == before {
-            let (name, why) = first_error.unwrap_or_default();
-            let circular = raw.keys().any(|other| {
-                !resolved.contains_key(other) && why.starts_with(&format!("`{other}` in braces"))
-            });
-            let why = if circular { "parameters refer to one another in a circle".to_owned() } else { why };
-            return Err((name, why));
-        }
-        waiting = still;
     }
     // In the order of the file, however they were resolved.
-    Ok(raw.keys().filter_map(|name| Some((name.clone(), resolved.get(name)?.clone()))).collect())
+    Ok(raw.keys().filter_map(|name| Some((name.clone(), resolved.swap_remove(name)?))).collect())
+}
+
+/// The names in the braces of `text`.
+fn names_in(text: &str) -> Vec<&str> {
+    let inside = Parts(text).filter_map(|part| match part {
+        Ok(Part::Brace(inside)) => Some(inside),
+        _ => None,
+    });
+    inside
+        .flat_map(|inside| inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .filter(|word| expression::is_name(word))
+        .collect()
 }
 
 /// Whether `name` may be a parameter or a loop variable.
@@ -402,5 +427,51 @@ mod tests {
         assert_eq!(resolved["a"], text("22"));
         let circle = IndexMap::from([("a".to_owned(), text("{b}")), ("b".to_owned(), text("{a}"))]);
         assert!(resolve_parameters(&circle).unwrap_err().1.contains("circle"));
+    }
+
+    /// In rounds over all that wait for another, this would take minutes.
+    #[test]
+    fn a_chain_of_parameters_is_resolved_in_one_pass_from_either_end() {
+        const LENGTH: usize = 20_000;
+        let name = |number: usize| format!("p{number}");
+        let chain = |end: &str| {
+            let mut raw: IndexMap<String, Parameter> = (0..LENGTH)
+                .map(|number| (name(number), Parameter::Text(format!("{{{}}}", name(number + 1)))))
+                .collect();
+            raw.insert(name(LENGTH), Parameter::Text(end.to_owned()));
+            raw
+        };
+        let raw = chain("7");
+        let resolved = resolve_parameters(&raw).unwrap();
+        assert!(resolved.keys().eq(raw.keys()), "they keep their order");
+        assert!(resolved.values().all(|value| *value == Parameter::Text("7".to_owned())));
+        let backwards = raw.iter().rev().map(|(name, value)| (name.clone(), value.clone())).collect();
+        assert!(resolve_parameters(&backwards).unwrap().iter().rev().eq(&resolved));
+        let (_, why) = resolve_parameters(&chain("{p0}")).unwrap_err();
+        assert!(why.contains("circle"), "{why}");
+        let (blamed, why) = resolve_parameters(&chain("{p30000}")).unwrap_err();
+        assert_eq!(blamed, name(LENGTH));
+        assert!(why.contains("`p30000` in braces is no parameter"), "{why}");
+    }
+
+    #[test]
+    fn what_is_built_on_a_wrong_parameter_is_no_circle_and_not_blamed() {
+        let text = |text: &str| Parameter::Text(text.to_owned());
+        let wrong = |pairs: &[(&str, &str)]| {
+            let raw = pairs.iter().map(|(name, value)| ((*name).to_owned(), text(value))).collect();
+            resolve_parameters(&raw).unwrap_err()
+        };
+        let (name, why) = wrong(&[("a", "{b}"), ("b", "{lod}"), ("load", "{speed}"), ("speed", "2")]);
+        assert_eq!(
+            (name.as_str(), why.as_str()),
+            ("b", "`lod` in braces is no parameter: did you mean `load`?")
+        );
+        let (name, why) = wrong(&[("a", "{b + 1}"), ("b", "{c}"), ("c", "fast")]);
+        assert_eq!(name, "a");
+        assert!(why.contains("arithmetic is on whole numbers"), "{why}");
+        // Whoever only leads into a circle is none of it.
+        let (name, why) = wrong(&[("a", "{b}"), ("b", "{c}"), ("c", "{b}")]);
+        assert_eq!((name.as_str(), why.contains("circle")), ("b", true));
+        assert!(wrong(&[("a", "{a}")]).1.contains("circle"));
     }
 }

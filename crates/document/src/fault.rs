@@ -21,6 +21,8 @@ struct Inner {
     path: Vec<String>,
     /// The unknown key, where that is the fault.
     unknown_key: Option<String>,
+    /// Whether that is the fault, told or not.
+    is_unknown_key: bool,
 }
 
 /// Between message and help, where a fault is one text.
@@ -50,6 +52,11 @@ impl Fault {
             return None;
         }
         self.0.unknown_key.take()
+    }
+
+    /// The keys on the way to the unknown key, and that, where a key is unknown.
+    pub fn unknown_key_path(&self) -> Option<Vec<String>> {
+        self.0.is_unknown_key.then(|| self.0.path.iter().rev().cloned().collect())
     }
 
     /// Other words for the same fault.
@@ -132,6 +139,7 @@ impl de::Error for Fault {
             if expected.is_empty() { "no keys here".to_owned() } else { suggest::help(field, expected) };
         let mut fault = Self::new(format!("unknown key `{}`", shortened(field)), help);
         fault.0.unknown_key = Some(field.to_owned());
+        fault.0.is_unknown_key = true;
         fault
     }
     fn missing_field(field: &'static str) -> Self {

@@ -270,7 +270,11 @@ fn report_unknown(site: Site<'_>, table: &Table, known: &[&str], problems: &mut 
     for (key, entry) in table.iter() {
         if !known.contains(&&**key) {
             let message = format!("unknown key `{}`", shortened(key));
-            let mut problem = site.problem(&[key], message, suggest::help(key, known));
+            let help = match &**key {
+                "title" | "name" if known.contains(&"label") => "did you mean `label`?".to_owned(),
+                _ => suggest::help(key, known),
+            };
+            let mut problem = site.problem(&[key], message, help);
             problem.place = entry.key_place;
             problems.push(problem);
         }

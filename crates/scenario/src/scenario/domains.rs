@@ -9,6 +9,7 @@ use super::Site;
 use super::elements::{Names, Section, for_each};
 use super::flows::Flows;
 use super::links::Links;
+use super::misplaced::{self, Thing};
 use super::nodes::Nodes;
 use super::raw::DomainText;
 use super::record::{COMPARISONS_MAX, matching};
@@ -61,7 +62,8 @@ pub(crate) fn read(
     let complete = |tree: &Tree, _: &Scope<'_>| tree.clone();
     let section = Section { name: "domains", complete: &complete };
     let names = for_each(table, &section, scope, late, problems, |site, scope, problems| {
-        let Some(text) = site.read::<DomainText>(scope, problems) else { return };
+        let whole = (Thing::Domain, &[][..]);
+        let Some(text) = misplaced::read::<DomainText>(site, whole, scope, problems) else { return };
         let index = list.len() as u32;
         let Some(domain) = read_domain(site, &text, nodes, flows, problems) else { return };
         check_roles(site, &domain, index, &list, &mut roles, nodes, problems);

@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use indexmap::IndexMap;
 use indexmap::map::Entry as Slot;
 
+use super::misplaced::{self, Thing};
 use super::{Site, keys};
 use crate::error::Problems;
 use crate::fault::shortened;
 use crate::overrides::Late;
 use crate::suggest;
 use crate::template::{Scope, check_name, range_length};
-use crate::tree::{Table, Tree};
+use crate::tree::{Table, Tree, Value};
 
 /// Variables of one repeat.
 const VARIABLES_MAX: usize = 4;
@@ -43,13 +44,8 @@ impl Defaults {
                 "tcp" => &mut defaults.tcp,
                 "udp" => &mut defaults.udp,
                 other => {
-                    let mut problem = site.problem(
-                        &[other],
-                        format!("unknown key `{}`", shortened(other)),
-                        suggest::help(other, keys::defaults()),
-                    );
-                    problem.place = entry.key_place;
-                    problems.push(problem);
+                    let known = keys::defaults();
+                    problems.push(misplaced::unknown(site, Thing::Defaults, (&[], entries), other, known));
                     continue;
                 }
             };
@@ -139,7 +135,10 @@ pub(crate) fn for_each(
     if let Some(tree) = table.get(section.name) {
         let site = Site { tree, section: "", name: section.name };
         match tree.as_table() {
-            None => problems.push(site.problem(&[], format!("expected tables, found {}", tree.what()), "")),
+            None => {
+                let help = tables_wanted(section.name, tree);
+                problems.push(site.problem(&[], format!("expected tables, found {}", tree.what()), help));
+            }
             Some(elements) => {
                 for (key, entry) in elements.iter() {
                     if problems.is_full() {
@@ -158,6 +157,15 @@ pub(crate) fn for_each(
     }
     late.report_unused(section.name, |name| names.suggest(name), problems);
     names
+}
+
+/// How the tables of `section` are written, where something else, `tree`, stands there.
+fn tables_wanted(section: &str, tree: &Tree) -> String {
+    let Value::List(list) = &tree.value else { return format!("write [{section}.NAME]") };
+    // Those who write lists give names inside.
+    let name = list.first().and_then(Tree::as_table).and_then(|table| table.get("name")?.as_text());
+    let name = name.filter(|name| check_element_name(name).is_ok()).unwrap_or("NAME");
+    format!("each has a name of its own: write [{section}.{name}], not [[{section}]]")
 }
 
 /// One element of the file, which a repeat may make many.

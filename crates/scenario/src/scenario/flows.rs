@@ -10,6 +10,7 @@ use tidegate_units::{Bytes, Span, Time};
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
 use super::keys;
+use super::misplaced::{self, Thing};
 use super::nodes::Nodes;
 use super::raw::{FlowText, StartText};
 use super::reach::Reach;
@@ -126,7 +127,7 @@ fn read_fluid(
     scope: &Scope<'_>,
     problems: &mut Problems,
 ) -> Option<Fluid> {
-    let text: FlowText = site.read(scope, problems)?;
+    let text: FlowText = misplaced::read(site, (Thing::Flow, &[]), scope, problems)?;
     let table = site.tree.as_table()?;
     for key in ["transport", "application", "dscp", "weight", "class", "back_of"] {
         if table.contains(key) {
@@ -241,7 +242,7 @@ fn read_flow(
         problems.push(site.problem(&["transport"], message, help));
         return None;
     }
-    let text: FlowText = site.read(scope, problems)?;
+    let text: FlowText = misplaced::read(site, (Thing::Flow, &[]), scope, problems)?;
     let ends = read_ends(site, &text, world, problems);
     let transport = match text.transport {
         None => {

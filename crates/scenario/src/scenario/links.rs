@@ -10,16 +10,15 @@ use tidegate_units::BitRate;
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
 use super::keys;
+use super::misplaced::{self, Thing};
 use super::nodes::Nodes;
 use super::raw::{DirectionText, LinkHead, RateText};
 use super::values;
 use crate::error::Problems;
-use crate::fault::shortened;
 use crate::merge::{merged, merged_tables};
 use crate::model::{Direction, Duplex, Link, Queue, Trace};
 use crate::overrides::Late;
 use crate::reader::read_without;
-use crate::suggest;
 use crate::template::Scope;
 use crate::trace::Traces;
 use crate::tree::{Table, Tree};
@@ -104,14 +103,9 @@ fn read_link(
     problems: &mut Problems,
 ) -> Option<Link> {
     let table = site.tree.as_table()?;
-    for (key, entry) in table.iter() {
-        if !keys::link().contains(&&**key) {
-            let help = suggest::help(key, keys::link());
-            let mut problem = site.problem(&[key], format!("unknown key `{}`", shortened(key)), help);
-            problem.place = entry.key_place;
-            problems.push(problem);
-            return None;
-        }
+    if let Some((key, _)) = table.iter().find(|(key, _)| !keys::link().contains(&&***key)) {
+        problems.push(misplaced::unknown(site, Thing::Link, (&[], table), key, keys::link()));
+        return None;
     }
     let text: Option<LinkHead> = match read_without(site.tree, &NOT_HEAD, scope) {
         Ok(text) => Some(text),
@@ -186,12 +180,8 @@ fn overriding<'t>(site: Site<'_>, tree: &'t Tree, key: &str, problems: &mut Prob
         problems.push(site.problem(&[key], format!("expected a table, found {}", tree.what()), ""));
         return None;
     };
-    if let Some((unknown, entry)) = table.iter().find(|(known, _)| !keys::direction().contains(&&***known)) {
-        let help = suggest::help(unknown, keys::direction());
-        let message = format!("unknown key `{}`", shortened(unknown));
-        let mut problem = site.problem(&[key, unknown], message, help);
-        problem.place = entry.key_place;
-        problems.push(problem);
+    if let Some((unknown, _)) = table.iter().find(|(known, _)| !keys::direction().contains(&&***known)) {
+        problems.push(misplaced::unknown(site, Thing::Link, (&[key], table), unknown, keys::direction()));
         return None;
     }
     Some(table)
@@ -227,7 +217,7 @@ fn read_direction(
         Ok(text) => text,
         Err(fault) => {
             let at = site_of(fault.first_key());
-            problems.push(at.fault(fault));
+            problems.push(misplaced::explained(at, (Thing::Link, &[]), fault));
             return None;
         }
     };

@@ -6,6 +6,7 @@ use tidegate_parameters::{Check as _, Report};
 use super::Site;
 use super::elements::{Names, Section, for_each};
 use super::flows::Flows;
+use super::misplaced::{self, Thing};
 use super::nodes::Nodes;
 use super::raw::MarkerText;
 use super::record::matching;
@@ -55,7 +56,7 @@ fn read_marker(
     scope: &Scope<'_>,
     problems: &mut Problems,
 ) -> Option<MarkerPoint> {
-    let text: MarkerText = site.read(scope, problems)?;
+    let text: MarkerText = misplaced::read(site, (Thing::Marker, &[]), scope, problems)?;
     let before = problems.len();
     let at = match text.at.as_deref().map(|name| nodes.find(name, &site, &["at"])) {
         None => None,

@@ -8,6 +8,7 @@ mod flows;
 pub(crate) mod keys;
 mod links;
 mod markers;
+mod misplaced;
 mod nodes;
 pub(crate) mod raw;
 mod reach;
@@ -24,6 +25,7 @@ pub(crate) use tidegate_document::Site;
 use tidegate_document::source::Sources;
 use tidegate_units::Span;
 
+use self::misplaced::Thing;
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::fault;
 use crate::model::{Parameter, Scenario, Ties};
@@ -48,7 +50,7 @@ pub(crate) fn build(
     let mut late = overrides::apply(&mut root, overrides, &keys::FORMAT, &mut problems);
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
-    report_unknown_keys(table, &mut problems);
+    report_unknown_keys(&root, table, &mut problems);
 
     let parameters = read_parameters(table, &mut problems);
     let elements = Cell::new(ELEMENTS_MAX);
@@ -158,16 +160,12 @@ pub(crate) fn at(
     found.unwrap_or_else(|| Site { tree: whole, section, name }.problem(keys, message, help))
 }
 
-fn report_unknown_keys(table: &Table, problems: &mut Problems) {
+fn report_unknown_keys(root: &Tree, table: &Table, problems: &mut Problems) {
     let known = keys::file();
-    for (key, entry) in table.iter() {
+    let site = Site { tree: root, section: "", name: "" };
+    for (key, _) in table.iter() {
         if !known.contains(&&**key) {
-            problems.push(Problem {
-                place: entry.key_place,
-                path: key.to_string(),
-                message: format!("unknown key `{}`", fault::shortened(key)),
-                help: suggest::help(key, known),
-            });
+            problems.push(misplaced::unknown(site, Thing::File, (&[], table), key, known));
         }
     }
 }

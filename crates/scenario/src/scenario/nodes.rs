@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::Site;
 use super::elements::{Names, check_element_name};
+use super::misplaced::{self, Thing};
 use super::raw::NodesText;
 use crate::error::{Problem, Problems};
 use crate::fault::shortened;
@@ -50,7 +51,9 @@ pub(crate) fn read(root: &Tree, table: &Table, scope: &Scope<'_>, problems: &mut
         return nodes;
     };
     let site = Site { tree, section: "", name: "nodes" };
-    let Some(text) = site.read::<NodesText>(scope, problems) else { return nodes };
+    let Some(text) = misplaced::read::<NodesText>(site, (Thing::File, &["nodes"]), scope, problems) else {
+        return nodes;
+    };
     let count = text.hosts.len() + text.routers.len();
     if count > NODES_MAX {
         let help = format!("{NODES_MAX} are as many as there may be");

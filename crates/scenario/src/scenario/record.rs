@@ -10,6 +10,7 @@ use super::elements::Names;
 use super::flows::Flows;
 use super::links::Links;
 use super::markers::Markers;
+use super::misplaced::{self, Thing};
 use super::raw::RecordText;
 use crate::error::Problems;
 use crate::fault::shortened;
@@ -55,7 +56,9 @@ pub(crate) fn read(table: &Table, known: &Known<'_>, scope: &Scope<'_>, problems
     let mut record = Record::default();
     let Some(tree) = table.get("record") else { return record };
     let site = Site { tree, section: "", name: "record" };
-    let Some(text) = site.read::<RecordText>(scope, problems) else { return record };
+    let Some(text) = misplaced::read::<RecordText>(site, (Thing::File, &["record"]), scope, problems) else {
+        return record;
+    };
     let mut left = COMPARISONS_MAX;
     for (key, patterns) in [("series", &text.series), ("delays", &text.delays)] {
         if patterns.len() > PATTERNS_MAX {

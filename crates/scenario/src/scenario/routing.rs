@@ -6,6 +6,7 @@ use tidegate_parameters::Report;
 use tidegate_parameters::bound::INSIDE;
 
 use super::Site;
+use super::misplaced::{self, Thing};
 use super::raw::RoutingText;
 use crate::error::Problems;
 use crate::model::{Domain, Follows, Routing};
@@ -16,7 +17,9 @@ use crate::tree::Table;
 pub(crate) fn read(table: &Table, domains: &[Domain], scope: &Scope<'_>, problems: &mut Problems) -> Routing {
     let Some(tree) = table.get("routing") else { return Routing::default() };
     let site = Site { tree, section: "", name: "routing" };
-    let Some(RoutingText { multipath, follows }) = site.read(scope, problems) else {
+    let Some(RoutingText { multipath, follows }) =
+        misplaced::read(site, (Thing::File, &["routing"]), scope, problems)
+    else {
         return Routing::default();
     };
     let mut say = |keys: &[&str], message: String, help: &str| {

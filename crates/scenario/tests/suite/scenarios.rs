@@ -379,3 +379,84 @@ fn what_speaks_to_a_terminal_is_shown_and_not_obeyed() {
     let message = fail("duration = '2s'\n\"\\u001b[2J\\nerror: forged\" = 1\n", &[]);
     assert!(!message.contains('\u{1b}') && message.contains("\u{fffd}[2J\u{fffd}error: forged"), "{message}");
 }
+
+/// A small network with a flow of each transport.
+const SMALL: &str = r#"
+duration = "1s"
+nodes = { hosts = ["a", "b"] }
+[links.l]
+between = ["a", "b"]
+rate = "1Mbit"
+delay = "1ms"
+[flows.t]
+from = "a"
+to = "b"
+transport = "tcp"
+[flows.u]
+from = "a"
+to = "b"
+transport = "udp"
+application = { kind = "cbr", rate = "1Mbit" }
+[record]
+waste = true
+"#;
+
+#[test]
+fn a_key_in_the_wrong_table_is_led_to_the_right_one() {
+    for (set, said) in [
+        (
+            "flows.t.control=bbr",
+            "(`control` is a key of `transport`: transport = { kind = \"tcp\", control = \"bbr\" }, or in [defaults.tcp] for all flows)",
+        ),
+        (
+            "flows.t.control={ kind = \"cubic\" }",
+            "transport = { kind = \"tcp\", control = ... }, or in [defaults.tcp]",
+        ),
+        ("flows.u.ecn=true", "transport = { kind = \"udp\", ecn = true }, or in [defaults.udp]"),
+        (
+            "flows.u.rate=2Mbit",
+            "(`rate` is a key of `application`: application = { kind = \"cbr\", rate = \"2Mbit\" })",
+        ),
+        (
+            "flows.t.size=1MB",
+            "`size` is a key of `application`: application = { kind = \"transfer\", size = \"1MB\" }",
+        ),
+        ("flows.u.transport.rate=2Mbit", "application = { kind = \"cbr\", rate = \"2Mbit\" }"),
+        ("flows.u.transport.dscp=3", "(`dscp` is a key of the flow itself, beside `transport`)"),
+        ("flows.u.transport.window=3kB", "`window` is a key of kind tcp; here allowed: packet"),
+        ("flows.u.application.dscp=3", "(`dscp` is a key of the flow itself, beside `application`)"),
+        ("flows.t.transport.c=2", "`c` is a key of `control`: control = { kind = \"cubic\", c = 2 }"),
+        ("flows.t.seed=3", "`seed` stands above the first [table] of the file"),
+        ("links.l.limit=7p", "queue = { kind = \"droptail\", limit = \"7p\" }"),
+        ("links.l.probability=0.1", "loss = { kind = \"random\", probability = 0.1 }"),
+        ("links.l.name=x", "the name of a link is that of its table: [links.NAME]"),
+        ("links.l.queue.rate=1Mbit", "`rate` is a key of the link itself, beside `queue`"),
+        ("links.l.forward.limit=7p", "queue = { kind = \"droptail\", limit = \"7p\" }"),
+        ("links.l.forward.cost=7", "`cost` is a key of the link itself, beside `forward`"),
+        ("defaults.queue=red", "link = { queue = \"red\" }"),
+        ("defaults.link.limit=7p", "queue = { kind = \"droptail\", limit = \"7p\" }"),
+        ("record.seed=7", "`seed` is a key of the file itself, beside `record`"),
+        ("hosts=a", "nodes = { hosts = \"a\" }"),
+        // A slip is a slip.
+        ("flows.t.fron=a", "did you mean `from`?"),
+        ("links.l.dealy=a", "did you mean `delay`?"),
+    ] {
+        let message = fail(SMALL, &[set]);
+        assert!(message.contains(said), "{set}: {message}");
+    }
+    let red = fail(&SMALL.replace("delay =", "queue = \"red\"\nlimit = \"7p\"\ndelay ="), &[]);
+    assert!(
+        red.contains("(`limit` is a key of `queue`: queue = { kind = \"red\", limit = \"7p\" })"),
+        "{red}"
+    );
+    let list = fail(&SMALL.replace("[links.l]", "[[links]]\nname = \"fast\""), &[]);
+    assert!(
+        list.contains("expected tables, found a list") && list.contains("write [links.fast], not [[links]]"),
+        "{list}"
+    );
+    let flows = fail(&SMALL.replace("[flows.t]", "[[flows]]").replace("[flows.u]", "[[flows]]"), &[]);
+    assert!(flows.contains("write [flows.NAME], not [[flows]]"), "{flows}");
+    let axis = format!("{SMALL}[axes.x]\ntitle = \"X\"\npath = \"seed\"\nvalues = [1]\n");
+    let axis = Document::from_text("test.toml", &axis).unwrap().experiment().unwrap_err().to_string();
+    assert!(axis.contains("axes.x.title: unknown key `title` (did you mean `label`?)"), "{axis}");
+}

@@ -9,6 +9,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use tidegate_units::{Span, Time};
 
@@ -69,16 +70,23 @@ pub(super) struct Sampler {
     /// The acknowledgment that is being taken in opens the window.
     pub opens_window: bool,
     segment_bytes: u64,
-    /// Empty where no rates are asked for.
-    records: Box<[Record]>,
+    /// How many places for records there may be: one for each segment of the receive window. Zero where no rates are asked for.
+    places_max: usize,
+    /// Grows with what is under way, for windows are far larger than that, and connections may be many: a place is taken again when
+    /// what it says is known, so that there are at most twice as many as segments were under way at once. What is found in them is
+    /// what all places would have.
+    records: Vec<Record>,
 }
+
+/// Places to begin with.
+const PLACES_MIN: usize = 16;
 
 impl Sampler {
     /// For a control that asks for it.
     pub fn new(sampling: Sampling, tcp: &TcpConfig) -> Option<Box<Self>> {
         // Two more: the window may begin and end within a segment.
         let segments = tcp.receive_window_bytes / tcp.segment_bytes + 2;
-        let records = if sampling == Sampling::Rates { segments as usize } else { 0 };
+        let places_max = if sampling == Sampling::Rates { segments as usize } else { 0 };
         (sampling != Sampling::OpeningAcks).then(|| {
             Box::new(Self {
                 delivered: 0,
@@ -88,25 +96,64 @@ impl Sampler {
                 lost: 0,
                 opens_window: false,
                 segment_bytes: u64::from(tcp.segment_bytes),
-                records: vec![Record::default(); records].into_boxed_slice(),
+                places_max,
+                records: vec![Record::default(); places_max.min(PLACES_MIN)],
             })
         })
     }
 
     fn place(&self, sequence: u64) -> usize {
-        (sequence / self.segment_bytes % self.records.len() as u64) as usize
+        (self.number(sequence) % self.records.len() as u64) as usize
+    }
+
+    /// Which segment of the sequence space begins at `sequence`, or around it.
+    const fn number(&self, sequence: u64) -> u64 {
+        sequence / self.segment_bytes
+    }
+
+    /// The place for the record of what is sent at `sequence`: there is none in it that is still to be looked for.
+    fn place_for(&mut self, sequence: u64) -> usize {
+        if self.records.len() == self.places_max {
+            return self.place(sequence);
+        }
+        // Were there all places, this would be that of the segment as many before.
+        if let Some(before) = self.number(sequence).checked_sub(self.places_max as u64) {
+            let place = self.place(before * self.segment_bytes);
+            let is_it = self.number(self.records[place].sequence) == before;
+            self.records[place].is_outstanding &= !is_it;
+        }
+        loop {
+            let place = self.place(sequence);
+            let there = self.records[place];
+            let is_free = !there.is_outstanding || self.number(there.sequence) == self.number(sequence);
+            if is_free || self.records.len() == self.places_max {
+                return place;
+            }
+            self.grow();
+        }
+    }
+
+    /// Twice as many places, or all.
+    #[cold]
+    fn grow(&mut self) {
+        let places = (2 * self.records.len()).min(self.places_max);
+        let before = core::mem::replace(&mut self.records, vec![Record::default(); places]);
+        for record in before.into_iter().filter(|record| record.is_outstanding) {
+            let place = self.place(record.sequence);
+            self.records[place] = record;
+        }
     }
 
     /// Section 3.2: `SendPacket`.
     pub fn on_send(&mut self, sent: Sent, nothing_outstanding: bool, now: Time) {
-        if self.records.is_empty() {
+        if self.places_max == 0 {
             return;
         }
         if nothing_outstanding {
             self.first_sent_time = now;
             self.delivered_time = now;
         }
-        let place = self.place(sent.sequence);
+        let place = self.place_for(sent.sequence);
         self.records[place] = Record {
             sequence: sent.sequence,
             delivered: self.delivered,
@@ -148,7 +195,7 @@ impl Sampler {
         if delivered_bytes > 0 {
             self.delivered_time = now;
         }
-        let newest = if self.records.is_empty() { None } else { self.newest_delivered(c, ack, before.una) };
+        let newest = if self.places_max == 0 { None } else { self.newest_delivered(c, ack, before.una) };
         if let Some(newest) = newest {
             self.first_sent_time = newest.sent_time;
         }
@@ -237,6 +284,7 @@ mod tests {
     use super::*;
     use crate::tcp::config::Variant;
     use crate::tcp::congestion::{BbrConfig, CongestionControlConfig};
+    use alloc::format;
     use tidegate_packet::{SackBlock, SackBlocks};
 
     const SEGMENT: u64 = 1000;
@@ -321,6 +369,71 @@ mod tests {
         assert_eq!(acked(&mut c, &mut sampler, 0, &[(1, 4)], at(23)).rate, None, "nothing new");
         let last = acked(&mut c, &mut sampler, 5, &[], at(25));
         assert_eq!((last.delivered_bytes, last.delivered_total_bytes), (2000, 5000));
+    }
+
+    #[test]
+    fn records_grow_with_what_is_under_way_and_say_what_all_of_them_would() {
+        let tcp = TcpConfig {
+            segment_bytes: 1000,
+            receive_window_bytes: 200_000,
+            control: CongestionControlConfig::Bbr(BbrConfig::default()),
+            ..TcpConfig::modern(Variant::Sack)
+        };
+        let mut c = Connection::new(&tcp);
+        c.limit = u64::MAX;
+        let mut grows = *Sampler::new(Sampling::Rates, &tcp).expect("asked for");
+        let mut whole = grows.clone();
+        whole.records = vec![Record::default(); whole.places_max];
+        assert_eq!((grows.records.len(), whole.records.len()), (PLACES_MIN, 202));
+        let mut state = 1_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut rates = 0;
+        for step in 0..40_000 {
+            let now = at(step);
+            // What may be under way comes and goes, up to the whole window at last.
+            let most = if step < 1000 { 10_000 } else { (step * 5).min(200_000) };
+            let length = if draw(3) == 0 { 1 + draw(1000) } else { 1000 };
+            if c.nxt + length <= c.una + most {
+                let of = sent(c.nxt, false);
+                for sampler in [&mut grows, &mut whole] {
+                    sampler.on_send(of, c.una == c.max, now);
+                }
+                c.on_output(of.sequence, length as u32, 0, now);
+            }
+            if c.max > c.una && draw(8) == 0 {
+                let again = sent(c.una + draw(c.max - c.una), true);
+                for sampler in [&mut grows, &mut whole] {
+                    sampler.on_send(again, false, now);
+                }
+            }
+            if draw(3) == 0 {
+                let before =
+                    Before { una: c.una, flight_bytes: c.flight_bytes(), in_flight_bytes: c.flight_bytes() };
+                let number = c.una + draw(c.max - c.una + 1).min(draw(3000));
+                let mut sack = SackBlocks::default();
+                if c.max > number + 10 {
+                    let offset = draw(c.max - number - 1) as u32;
+                    let held = 1 + draw(c.max - number - u64::from(offset)) as u32;
+                    sack.push(SackBlock { offset, length: held });
+                }
+                if number > c.una {
+                    c.advance(number);
+                }
+                let ack = AckEvent { number, sack: &sack, is_duplicate: false, ece: false };
+                let [one, other] =
+                    [&mut grows, &mut whole].map(|sampler| sampler.sample(&c, &ack, before, (0, 0, 0), now));
+                assert_eq!(format!("{one:?}"), format!("{other:?}"), "step {step}");
+                rates += u64::from(one.rate.is_some());
+            }
+            if step == 999 {
+                assert!(grows.records.len() <= 32, "{} for 10 under way", grows.records.len());
+            }
+        }
+        assert!(rates > 1000, "{rates}");
+        assert_eq!(grows.records.len(), whole.records.len(), "the whole window was under way");
     }
 
     #[test]

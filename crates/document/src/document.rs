@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde::de::DeserializeOwned;
 
 use crate::error::{ConfigError, ConfigErrors, Problem, Problems};
+use crate::fault::cut;
 use crate::format::Format;
 use crate::merge::merged_tables;
 use crate::overrides::{self, Override};
@@ -15,6 +16,8 @@ use crate::source::{FILE_BYTES_MAX, Origin, Sources, read_file, too_large};
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value, parse_document};
 
+/// Characters of an override by which errors call it.
+const ASSIGNMENT_CHARS: usize = 200;
 /// Files that include one another.
 const INCLUDE_DEPTH_MAX: usize = 8;
 /// Files of one configuration, counted as often as they are included.
@@ -101,7 +104,7 @@ impl Document {
     /// # Errors
     /// When there is no `=` or the path is not one.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigErrors> {
-        let name = format!("--set {assignment}");
+        let name = format!("--set {}", cut(assignment, ASSIGNMENT_CHARS));
         if assignment.len() as u64 > FILE_BYTES_MAX {
             return Err(ConfigError::without_place("--set".to_owned(), too_large(), String::new()).into());
         }
@@ -300,6 +303,27 @@ mod tests {
                 let what = format!("listen.port: expected a whole number from 0 to 65535, found {written}");
                 assert!(refused.starts_with(place), "{refused}");
                 assert!(refused.contains(&what) && refused.contains(why), "{refused}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_about_megabytes_are_lines() {
+        const LONG: usize = 1 << 20;
+        let long = "x".repeat(LONG);
+        for (text, set) in [
+            (TEXT.replace("port = 1", &format!("port = '{long}'")), None),
+            (TEXT.replace("port = 1", &format!("port = 0x{}", "f".repeat(LONG))), None),
+            (TEXT.replace("port", &long), None),
+            (TEXT.to_owned(), Some(format!("listen.port={long}"))),
+            (TEXT.to_owned(), Some(format!("listen.{long}=1"))),
+            (TEXT.to_owned(), Some(long.clone())),
+        ] {
+            let mut document = Document::from_text("gate.toml", &text, FORMAT).unwrap();
+            let set = set.map_or(Ok(()), |set| document.set(&set));
+            let errors = set.and_then(|()| document.read::<Gate>()).unwrap_err();
+            for shown in [errors.to_string(), errors.render()] {
+                assert!(shown.len() < 3000 && shown.contains("..."), "{}: {shown:.300}", shown.len());
             }
         }
     }

@@ -2,7 +2,14 @@
 
 use std::fmt;
 
+use crate::fault::cut;
 use crate::source::{Place, Sources};
+
+/// Characters that are shown: of what is wrong, of what to do, of a path of keys, of the circumstances.
+const MESSAGE_CHARS: usize = 1000;
+const HELP_CHARS: usize = 4000;
+const PATH_CHARS: usize = 500;
+const CONTEXT_CHARS: usize = 1000;
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,8 +159,9 @@ impl ConfigErrors {
 
     /// The same errors, each under the circumstances `context`.
     pub fn in_context(mut self, context: &str) -> Self {
+        let context = cut(context, CONTEXT_CHARS);
         for error in &mut self.errors {
-            context.clone_into(&mut error.context);
+            error.context.clone_from(&context);
         }
         self
     }
@@ -198,10 +206,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The error with its line, as `sources` have it.
+    /// The error with its line, as `sources` have it. Whatever it repeats of the configuration may be megabytes, and is cut.
     pub fn resolve(self, sources: &Sources) -> ConfigError {
-        let mut error = ConfigError::without_place(String::new(), self.message, self.help);
-        error.path = self.path;
+        let message = cut(&self.message, MESSAGE_CHARS);
+        let mut error = ConfigError::without_place(String::new(), message, cut(&self.help, HELP_CHARS));
+        error.path = cut(&self.path, PATH_CHARS);
         error.is_override = sources.is_override(self.place);
         if let Some(location) = sources.locate(self.place) {
             error.file = location.file;

@@ -188,9 +188,13 @@ fn one_of(given: &str, allowed: &[&str]) -> String {
 
 /// `text`, cut where it is long.
 pub fn shortened(text: &str) -> String {
-    const SHOWN: usize = 60;
-    if text.chars().count() <= SHOWN {
-        return text.to_owned();
+    cut(text, 60)
+}
+
+/// `text`, cut after so many characters.
+pub fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
     }
-    text.chars().take(SHOWN).chain("...".chars()).collect()
 }

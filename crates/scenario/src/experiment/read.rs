@@ -11,8 +11,9 @@ use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
 use crate::error::{ConfigErrors, Problem, Problems};
 use crate::fault::{shortened, why_beyond};
+use crate::model::Parameter;
 use crate::overrides::{self, Override};
-use crate::scenario::{Site, keys};
+use crate::scenario::{Site, keys, read_parameters};
 use crate::suggest;
 use crate::template::Scope;
 use crate::tree::{Table, Tree, Value};
@@ -32,7 +33,7 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
     let empty = Table::default();
     let table = root.as_table().unwrap_or(&empty);
     let mut reader = Reader { table, root: &root, axis_files: &document.axis_files, problems };
-    let experiment = Experiment {
+    let mut experiment = Experiment {
         title: reader.text("title"),
         description: reader.text("description"),
         source: reader.text("source"),
@@ -47,7 +48,28 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
         document: document.clone(),
     };
     reader.check(&experiment);
+    replace_names(&mut experiment, table);
     reader.problems.finish(Some(experiment), document.base.sources())
+}
+
+/// Names in braces of what is said of the whole. A parameter that variants or axes change has no value there, but its name. What
+/// cannot be replaced is left: its scenarios say what is wrong.
+fn replace_names(experiment: &mut Experiment, table: &Table) {
+    let mut parameters = read_parameters(table, &mut Problems::default());
+    let axes = experiment.axes.iter().flat_map(|axis| axis.sets.iter().flatten());
+    for one in axes.chain(experiment.variants.iter().flat_map(|variant| &variant.set)) {
+        let [section, name, ..] = &one.path[..] else { continue };
+        if let Some(value) = parameters.get_mut(name).filter(|_| section == "parameters") {
+            *value = Parameter::Text(name.clone());
+        }
+    }
+    let elements = Cell::new(0);
+    let scope = Scope::new(&parameters, &elements);
+    for text in [&mut experiment.title, &mut experiment.description, &mut experiment.source] {
+        if let Ok(replaced) = scope.expand(text) {
+            *text = replaced.into_owned();
+        }
+    }
 }
 
 struct Reader<'t> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_parameters::bound::{self, INSIDE};
 use tidegate_parameters::{Check as _, Parameters, Report};
-use tidegate_units::BitRate;
+use tidegate_units::{BitRate, Limit, Span};
 
 use super::Site;
 use super::elements::{Defaults, Names, Section, for_each};
@@ -21,7 +21,7 @@ use crate::overrides::Late;
 use crate::reader::read_without;
 use crate::template::Scope;
 use crate::trace::Traces;
-use crate::tree::{Table, Tree};
+use crate::tree::{Table, Tree, Value};
 
 /// What is not about the ends of a link.
 const NOT_HEAD: [&str; 11] = [
@@ -174,6 +174,24 @@ fn with_kind_of_queue(link: Cow<'_, Tree>) -> Cow<'_, Tree> {
     Cow::Owned(whole)
 }
 
+/// The table that is meant by its most important value alone, where that is no name: `loss = 0.01`.
+fn written_out(key: &str, tree: &Tree) -> Option<String> {
+    let number = matches!(tree.value, Value::Integer(_) | Value::Float(_));
+    let text = tree.as_text().filter(|text| text.len() < 40);
+    let value = tree.inline();
+    Some(match key {
+        "loss" if number => format!("loss = {{ kind = \"random\", probability = {value} }}"),
+        "reorder" if number => format!("reorder = {{ probability = {value}, delay = \"10ms\" }}"),
+        "jitter" if text?.parse::<Span>().is_ok() => {
+            format!("jitter = {{ kind = \"uniform\", most = {value} }}")
+        }
+        "queue" if text?.parse::<Limit>().is_ok() => {
+            format!("queue = {{ kind = \"{}\", limit = {value} }}", Queue::default().kind())
+        }
+        _ => return None,
+    })
+}
+
 /// What the direction `key` overrides, if `tree` says that with known keys.
 fn overriding<'t>(site: Site<'_>, tree: &'t Tree, key: &str, problems: &mut Problems) -> Option<&'t Table> {
     let Some(table) = tree.as_table() else {
@@ -216,8 +234,13 @@ fn read_direction(
     let text: DirectionText = match read_without(&whole, keys::link_head(), scope) {
         Ok(text) => text,
         Err(fault) => {
-            let at = site_of(fault.first_key());
-            problems.push(misplaced::explained(at, (Thing::Link, &[]), fault));
+            let first = fault.first_key().unwrap_or_default().to_owned();
+            let at = site_of(Some(&first));
+            let mut problem = misplaced::explained(at, (Thing::Link, &[]), fault);
+            if let Some(meant) = whole.as_table().and_then(|table| written_out(&first, table.get(&first)?)) {
+                problem.help = meant;
+            }
+            problems.push(problem);
             return None;
         }
     };

@@ -195,7 +195,8 @@ fn read_ties(table: &Table, scope: &Scope<'_>, problems: &mut Problems) -> Optio
     Some(Ties { seed: text.seed, spread })
 }
 
-fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, Parameter> {
+/// The parameters, of which none is left with braces unless something is wrong with them.
+pub(crate) fn read_parameters(table: &Table, problems: &mut Problems) -> IndexMap<String, Parameter> {
     let mut raw = IndexMap::new();
     let Some(tree) = table.get("parameters") else { return raw };
     let site = Site { tree, section: "", name: "parameters" };

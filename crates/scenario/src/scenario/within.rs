@@ -3,7 +3,7 @@
 use serde::de::DeserializeSeed as _;
 use serde::{Deserialize, Deserializer};
 use tidegate_parameters::text::Within;
-use tidegate_parameters::{Check, bound};
+use tidegate_parameters::{Bound, Check, bound};
 
 fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     bound: &impl Check<T>,
@@ -12,9 +12,12 @@ fn read<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Within::new(&|| bound.number()).deserialize(deserializer)
 }
 
+/// Costs of links, up to what is kept of one.
+const COST: Bound<u32> = Bound::between(1, u32::MAX);
+
 /// What routing adds up.
 pub(super) fn cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    read(&bound::COUNT, deserializer)
+    read(&COST, deserializer)
 }
 
 /// A codepoint of differentiated services, if there is one.

@@ -230,3 +230,17 @@ fn the_seed_is_no_value_to_vary() {
     let axis = message(&SWEEP.replace("path = \"parameters.load\"", "path = \"seed\""));
     assert!(axis.contains("no value to vary") && axis.contains("`seeds`"), "{axis}");
 }
+
+#[test]
+fn what_is_said_of_an_experiment_has_values_in_place_of_names() {
+    let text = "title = 'From {n} to {2 * n}, {load} and {kind}, in {{braces}}'\ndescription = 'of {nothing}'\n\
+                duration = '1s'\nnodes = { hosts = ['a', 'b'] }\n\
+                [parameters]\nn = 3\nload = '1Mbit'\nkind = 'tcp'\n\
+                [axes.load]\npath = 'parameters.load'\nvalues = ['1Mbit', '2Mbit']\n\
+                [variants]\none = {}\nother.set = { 'parameters.kind' = 'udp' }\n";
+    let mut document = Document::from_text("test.toml", text).unwrap();
+    document.set("parameters.n=4").unwrap();
+    let experiment = document.experiment().unwrap();
+    assert_eq!(experiment.title, "From 4 to 8, load and kind, in {braces}");
+    assert_eq!(experiment.description, "of {nothing}");
+}

@@ -460,3 +460,26 @@ fn a_key_in_the_wrong_table_is_led_to_the_right_one() {
     let axis = Document::from_text("test.toml", &axis).unwrap().experiment().unwrap_err().to_string();
     assert!(axis.contains("axes.x.title: unknown key `title` (did you mean `label`?)"), "{axis}");
 }
+
+#[test]
+fn a_value_that_stands_for_its_table_is_written_out() {
+    for (set, said) in [
+        ("links.l.loss=0.01", "(loss = { kind = \"random\", probability = 0.01 })"),
+        (
+            "links.l.reverse.loss=1",
+            "links.l.reverse.loss: expected a name in quotes, or a table with a `kind`, found an integer (loss =",
+        ),
+        ("links.l.reorder=0.5", "reorder = { probability = 0.5, delay = "),
+        ("links.l.jitter=3ms", "(jitter = { kind = \"uniform\", most = \"3ms\" })"),
+        ("links.l.queue=100p", "(queue = { kind = \"droptail\", limit = \"100p\" })"),
+        ("links.l.loss=randm", "did you mean `random`?"),
+        (
+            "links.l.cost=5000000000",
+            "5000000000 is out of range: expected a whole number from 1 to 4294967295",
+        ),
+        ("links.l.cost=-1", "expected a whole number from 1 to 4294967295"),
+    ] {
+        let message = fail(SMALL, &[set]);
+        assert!(message.contains(said), "{set}: {message}");
+    }
+}

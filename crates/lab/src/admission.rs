@@ -229,7 +229,7 @@ fn most(scenario: &Scenario, index: usize, reserved: &ReservedConfig) -> BitRate
 }
 
 /// A full data packet of a flow on the wire, where that is one size.
-fn packet(flow: &Flow) -> Option<Bytes> {
+pub(crate) fn packet(flow: &Flow) -> Option<Bytes> {
     match (&flow.transport, &flow.application) {
         (Transport::Tcp(tcp), _) => Some(tcp.config.packet()),
         (Transport::Media(media), _) => Some(media.packet()),

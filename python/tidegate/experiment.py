@@ -14,12 +14,15 @@ import tomllib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate import experiment_checks, labels, parallel, progress, quantities, reach
 from tidegate.cluster_wire import Files
 from tidegate.errors import NotKeptError, UsageError
 from tidegate.experiment_checks import SIZE, SOME_SIZE, place_of_figure
+
+if TYPE_CHECKING:
+    from tidegate import reachable
 
 # Of one experiment, whatever asks for them: docs/scenarios.md#limits; the core holds files to it.
 RUNS_MAX = 1_000_000
@@ -199,26 +202,13 @@ class Experiment:
         `only`, by `variant` and `axes`, are not looked at: what is overridden may not suit them. `UsageError`
         where there would be more than `RUNS_MAX` runs; nothing is built of them then.
         """
-        from tidegate import happenings, reachable, real
+        from tidegate import happenings, real
 
         _require_seeds(seeds)
         _require_few(*self._counts(quick))
 
-        figures = [
-            (
-                f"{place_of_figure(each, self.path)}: figure {each['id']!r}, y",
-                term,
-                each.get("kind") == "series",
-            )
-            for each in self.info.figures
-            for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
-        ]
-        drawn = [(place, term.replace(SIZE, SOME_SIZE)) for place, term, series in figures if not series]
-        names = reachable.Names(
-            [*drawn, *measures],
-            [(place, term) for place, term, is_series in figures if is_series],
-            {name: axis.values for name, axis in self.info.axes.items()},
-        )
+        names = self._names(measures)
+        has_series = any(figure.get("kind") == "series" for figure in self.info.figures)
         files = Files(self.path, self.overrides, quick)
         groups: dict[tuple, tuple[Any, list[int]]] = {}
         points = self.core.points(quick)
@@ -233,7 +223,8 @@ class Experiment:
             text = scenario.to_json()
             self.scenario = self.scenario or json.loads(text)
             names.see(text, scenario.is_real)
-            texts.append(text)
+            if has_series:
+                texts.append(text)
             if '"trace_digest"' in text or '"tables"' in text:
                 files.traces |= _traces(json.loads(text))
             hosts: dict[str, Any] = {}
@@ -250,9 +241,46 @@ class Experiment:
                 tasks.append(Task(point.variant, axes, moved, scenario, key, files=files, **hosts))
         if len(chosen) == len(points):  # else one that was left out may have them
             names.require()
-        if any(figure.get("kind") == "series" for figure in self.info.figures):
+        if has_series:
             self.info.raw |= happenings.common(texts)
         return tasks
+
+    def check(self, measures: Iterable[tuple[str, str]] = ()) -> None:
+        """Refuse what `tasks` would, without runs: each scenario is built, looked at and let go."""
+        _require_few(*self._counts(quick=False))
+        names = self._names(measures)
+        seen = set()
+        for point in self.core.points(False):
+            key = (point.variant, tuple(sorted(point.axes.items())))
+            if key not in seen:
+                seen.add(key)
+                self._look(point, names)
+        names.require()
+
+    def _look(self, point: Any, names: "reachable.Names") -> None:
+        scenario = self.core.scenario(point)
+        if names.are_open:
+            names.see(scenario.to_json(), scenario.is_real)
+
+    def _names(self, measures: Iterable[tuple[str, str]]) -> "reachable.Names":
+        """What figures and `measures` name, each with its place."""
+        from tidegate import reachable
+
+        figures = [
+            (
+                f"{place_of_figure(each, self.path)}: figure {each['id']!r}, y",
+                term,
+                each.get("kind") == "series",
+            )
+            for each in self.info.figures
+            for term in ([each["y"]] if isinstance(each["y"], str) else each["y"])
+        ]
+        drawn = [(place, term.replace(SIZE, SOME_SIZE)) for place, term, series in figures if not series]
+        return reachable.Names(
+            [*drawn, *measures],
+            [(place, term) for place, term, is_series in figures if is_series],
+            {name: axis.values for name, axis in self.info.axes.items()},
+        )
 
     def _counts(self, quick: bool) -> tuple[int, int]:
         """How many points the file has, and with how many seeds each."""

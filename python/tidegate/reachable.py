@@ -62,12 +62,17 @@ class Names:
                     self._paths.setdefault(path, (place, ""))
         self._last: Mapping[str, Any] = {}
 
+    @property
+    def are_open(self) -> bool:
+        """Whether some have not been seen."""
+        return bool(self._paths or self._series)
+
     def see(self, scenario: str, is_real: bool = False) -> None:
         """Cross off what a scenario has, by its JSON, which is read only while names are open.
 
         With `is_real` hosts its flows have keys that their commands write.
         """
-        if self._paths or self._series:
+        if self.are_open:
             self._last = known = json.loads(scenario)
             for path, (place, _) in [*self._paths.items()]:
                 if lack := _lack(path, known, is_real):

@@ -1,6 +1,7 @@
 """How many runs may be asked for, and what is said of a sweep."""
 
 import json
+import weakref
 
 import pytest
 from conftest import EXPERIMENT, check_text
@@ -117,3 +118,39 @@ def test_a_run_with_a_film_tells_of_its_stalls(tidegate_command, tmp_path):
     assert code == 0 and "\nvideo  segments  bitrate Mb/s" in out and "stalls" in out
     assert tidegate_command("report", "kept", "-o", "page.html")[0] == 0
     assert "What was measured per flow: video" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+class Counted:
+    """A core experiment that counts how many of its scenarios are there at once."""
+
+    def __init__(self, core):
+        self.core, self.there, self.most, self.built = core, weakref.WeakSet(), 0, 0
+
+    def points(self, quick):
+        return self.core.points(quick)
+
+    def scenario(self, point):
+        made = Made(self.core.scenario(point))
+        self.there.add(made)
+        self.built += 1
+        self.most = max(self.most, len(self.there))
+        return made
+
+
+class Made:
+    def __init__(self, scenario):
+        self.to_json, self.is_real = scenario.to_json, scenario.is_real
+
+
+@pytest.mark.real_core
+def test_points_are_checked_one_at_a_time_and_each_once(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'seeds = 3\naxes.delay = { path = "links.bottleneck.delay", values = ["1ms", "2ms"] }' + NETWORK
+    )
+    each = experiment.Experiment("mine", path)
+    each.core = counted = Counted(each.core)
+    each.check([("checks", "flows.tcp.throughput_bps")])
+    assert (counted.built, counted.most) == (4, 1)
+    with pytest.raises(tidegate.MeasureError, match="checks: no flow 'udp'; there are: tcp"):
+        each.check([("checks", "flows.udp.throughput_bps")])

@@ -61,7 +61,7 @@ def _require_measures(path: Path, overrides: Overrides) -> None:
     each = Experiment(path.stem, path, overrides)
     expected = expectations({path.stem: path}, tells=False).get(path.stem, checks.Expectations())
     checks.require_fits(expected, each.info)
-    each.tasks(measures=expected.measures)
+    each.check(expected.measures)
 
 
 def _is_tuning(path: Path) -> bool:

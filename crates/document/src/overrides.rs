@@ -16,8 +16,8 @@ const PATH_KEYS_MAX: usize = 16;
 /// A path and the value that it gets.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// The keys, outermost first.
-    pub path: Vec<String>,
+    /// The keys, outermost first; in common with copies, for an axis may set thousands of paths to each of its values.
+    pub path: Arc<[String]>,
     /// What is written there instead.
     pub value: Tree,
     /// Where the path was written.
@@ -64,7 +64,7 @@ impl Override {
             Some(tree) => tree.shifted(value_at),
             None => Tree::text(text.trim(), Place::new(source, value_at, assignment.len())),
         };
-        Ok(Self { path, value, place: Place::new(source, 0, at) })
+        Ok(Self { path: path.into(), value, place: Place::new(source, 0, at) })
     }
 
     /// The override of `path`, which stands at `place` of a file, with a value of that file.
@@ -73,7 +73,7 @@ impl Override {
     /// When `path` is none.
     pub fn in_file(path: &str, place: Place, value: Tree) -> Result<Self, Problem> {
         match split_path(path) {
-            Ok((keys, at)) if at == path.len() => Ok(Self { path: keys, value, place }),
+            Ok((keys, at)) if at == path.len() => Ok(Self { path: keys.into(), value, place }),
             other => {
                 let why = other.err().unwrap_or_else(|| "no `=` here".to_owned());
                 let message = format!("`{path}` is no path of a key: {why}");
@@ -133,7 +133,7 @@ pub fn apply<'a>(
 ) -> Late<'a> {
     let mut late = Late { format: *format, by_name: HashMap::new() };
     for one in overrides {
-        if let [section, name, ..] = one.path.as_slice()
+        if let [section, name, ..] = &one.path[..]
             && let Some(section) = format.repeated.iter().find(|known| *known == section)
             && !root
                 .as_table()
@@ -143,8 +143,8 @@ pub fn apply<'a>(
             late.by_name.entry(section).or_default().entry(name).or_default().overrides.push(one);
             continue;
         }
-        let mut path = one.path.clone();
-        if let [section, name] = one.path.as_slice()
+        let mut path = one.path.to_vec();
+        if let [section, name] = &one.path[..]
             && section == "parameters"
         {
             let known = root.as_table().and_then(|table| table.get("parameters")?.as_table());
@@ -204,7 +204,7 @@ fn set(tree: &mut Tree, path: &[String], one: &Override, format: &Format) -> Res
         }
         Value::List(list) => {
             let count = list.len();
-            match key.parse::<usize>().ok().and_then(|position| list.get_mut(position)) {
+            match key.parse::<usize>().ok().and_then(|position| Arc::make_mut(list).get_mut(position)) {
                 Some(item) => set(item, rest, one, format),
                 None => Err(one.problem(
                     format!("`{key}` is no element of this list"),
@@ -293,7 +293,7 @@ mod tests {
     fn paths_and_values_are_read_as_toml_or_as_text() {
         let parse = |text: &str| Override::parse(text, 0, &FORMAT);
         let one = parse("links.\"core{i}\".rate=2Mbit").unwrap();
-        assert_eq!(one.path, ["links", "core{i}", "rate"]);
+        assert_eq!(one.path[..], ["links", "core{i}", "rate"]);
         assert_eq!(one.value.as_text(), Some("2Mbit"));
         assert!(matches!(parse("seed=7").unwrap().value.value, Value::Integer(7)));
         assert!(matches!(parse("a.b={ kind = 'red' }").unwrap().value.value, Value::Table(_)));

@@ -32,8 +32,8 @@ pub enum Value {
     Beyond(Arc<str>),
     /// True or false.
     Boolean(bool),
-    /// Values in a row.
-    List(Vec<Tree>),
+    /// Values in a row. Copies of a tree have them in common until one is changed, as they have tables.
+    List(Arc<Vec<Tree>>),
     /// Named values.
     Table(Table),
 }
@@ -41,7 +41,8 @@ pub enum Value {
 /// Named values, in the order in which they were written.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    entries: IndexMap<Arc<str>, Entry>,
+    /// In common with copies until one is changed: a file is copied for each of its points, and a point changes little.
+    entries: Arc<IndexMap<Arc<str>, Entry>>,
     /// Where an override set its `kind` alone.
     kind_alone: Option<KindAlone>,
 }
@@ -80,7 +81,8 @@ impl Table {
     }
     /// The value of `key`, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Tree> {
-        self.entries.get_mut(key).map(|entry| &mut entry.tree)
+        let position = self.entries.get_index_of(key)?;
+        Arc::make_mut(&mut self.entries).get_index_mut(position).map(|(_, entry)| &mut entry.tree)
     }
     /// Whether there is such a key.
     pub fn contains(&self, key: &str) -> bool {
@@ -88,7 +90,7 @@ impl Table {
     }
     /// Adds a value; one of the same key is replaced where it stands.
     pub fn insert(&mut self, key: Arc<str>, key_place: Place, tree: Tree) {
-        self.entries.insert(key, Entry { key_place, tree });
+        Arc::make_mut(&mut self.entries).insert(key, Entry { key_place, tree });
     }
     /// The override that set its `kind` alone, if one did.
     pub fn kind_alone(&self) -> Option<&KindAlone> {
@@ -100,7 +102,8 @@ impl Table {
     }
     /// Removes a key of a small table; the order of the others stays.
     pub fn remove(&mut self, key: &str) -> Option<Entry> {
-        self.entries.shift_remove(key)
+        self.entries.get_index_of(key)?;
+        Arc::make_mut(&mut self.entries).shift_remove(key)
     }
     /// How many values there are.
     pub fn len(&self) -> usize {
@@ -251,17 +254,20 @@ impl Tree {
     pub fn shifted(mut self, bytes: usize) -> Self {
         self.place = self.place.shifted(bytes);
         self.value = match self.value {
-            Value::List(list) => Value::List(list.into_iter().map(|tree| tree.shifted(bytes)).collect()),
+            Value::List(list) => {
+                let list = Arc::unwrap_or_clone(list).into_iter().map(|tree| tree.shifted(bytes));
+                Value::List(Arc::new(list.collect()))
+            }
             Value::Table(table) => Value::Table(Table {
                 kind_alone: table.kind_alone,
-                entries: table
-                    .entries
+                entries: Arc::unwrap_or_clone(table.entries)
                     .into_iter()
                     .map(|(key, entry)| {
                         let key_place = entry.key_place.shifted(bytes);
                         (key, Entry { key_place, tree: entry.tree.shifted(bytes) })
                     })
-                    .collect(),
+                    .collect::<IndexMap<_, _>>()
+                    .into(),
             }),
             scalar => scalar,
         };
@@ -347,7 +353,7 @@ fn convert_table(table: DeTable<'_>, source: u32, depth: usize, count: &mut usiz
         };
         entries.insert(Arc::from(&**key.get_ref()), Entry { key_place, tree: Tree { value, place } });
     }
-    Ok(Table { entries, kind_alone: None })
+    Ok(Table { entries: Arc::new(entries), kind_alone: None })
 }
 
 fn convert(
@@ -385,8 +391,37 @@ fn convert(
                     let inner = convert(item.into_inner(), at, source, depth + 1, count)?;
                     Ok(Tree { value: inner, place: at })
                 })
-                .collect::<Result<_, Problem>>()?,
+                .collect::<Result<Vec<_>, Problem>>()?
+                .into(),
         ),
         DeValue::Table(table) => Value::Table(convert_table(table, source, depth, count)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_have_in_common_what_is_not_changed() {
+        let text = "a = { b = [1, 2], c = { d = 1 } }\ne = { f = 1 }\ng = [[1], [2]]";
+        let tree = parse_document(text, 0).unwrap();
+        let mut copy = tree.clone();
+        let table = |of: &Tree, path: &[&str]| {
+            let found = path.iter().fold(of, |here, key| here.as_table().unwrap().get(key).unwrap());
+            Arc::clone(&found.as_table().unwrap().entries)
+        };
+        let list = |of: &Tree, key: &str| match &of.as_table().unwrap().get(key).unwrap().value {
+            Value::List(list) => Arc::clone(list),
+            other => panic!("{other:?} is no list"),
+        };
+        assert!(Arc::ptr_eq(&table(&tree, &[]), &table(&copy, &[])));
+        let changed = copy.as_table_mut().unwrap().get_mut("e").unwrap();
+        changed.as_table_mut().unwrap().insert("f".into(), tree.place, Tree::text("2", tree.place));
+        assert!(copy.as_table_mut().unwrap().get_mut("h").is_none());
+        assert_eq!((tree.inline().contains("f = 1"), copy.inline().contains("f = \"2\"")), (true, true));
+        assert!(Arc::ptr_eq(&table(&tree, &["a"]), &table(&copy, &["a"])));
+        assert!(Arc::ptr_eq(&table(&tree, &["a", "c"]), &table(&copy, &["a", "c"])));
+        assert!(Arc::ptr_eq(&list(&tree, "g"), &list(&copy, "g")));
+    }
 }

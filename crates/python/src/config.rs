@@ -160,7 +160,7 @@ impl PyPoint {
     /// Paths and values of all that it sets, in order.
     #[getter]
     fn overrides(&self) -> Vec<(String, String)> {
-        self.point.overrides.clone()
+        self.point.overrides.to_vec()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tidegate_document as generic;
 
@@ -143,7 +144,7 @@ fn axis_files(base: &mut generic::Document) -> Result<BTreeMap<String, Vec<Tree>
         let Some(Value::List(list)) = include.map(|tree| &tree.value) else { continue };
         names.push((axis.to_string(), list.clone()));
     }
-    let read = |(axis, list): (String, Vec<Tree>)| {
+    let read = |(axis, list): (String, Arc<Vec<Tree>>)| {
         let trees = list.iter().map(|at| base.include(at)).collect::<Result<_, _>>()?;
         Ok((axis, trees))
     };

@@ -6,6 +6,7 @@ mod read;
 pub use raw::{Figure, FigureKind, Names, Scale};
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::document::{Document, over_files};
 use crate::error::{ConfigError, ConfigErrors, ERRORS_MAX};
@@ -107,7 +108,7 @@ pub struct Point {
     /// The seed.
     pub seed: u64,
     /// Path and value of everything that it sets, in the order in which it is set; tables are shown as `{...}`.
-    pub overrides: Vec<(String, String)>,
+    pub overrides: Arc<[(String, String)]>,
     choice: Choice,
 }
 

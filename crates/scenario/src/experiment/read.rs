@@ -342,7 +342,7 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
 /// The override of one path, which may be any but that of the seed: a run has that of its point, so that nothing would come of it.
 fn own_override(path: &str, place: Place, tree: &Tree) -> Result<Override, Problem> {
     let found = Override::in_file(path, place, tree.clone())?;
-    if found.path == ["seed"] {
+    if found.path[..] == ["seed"] {
         let help = "`seeds` says how many runs with seeds of their own there are".to_owned();
         let message = "`seed` is no value to vary".to_owned();
         return Err(Problem { place, path: String::new(), message, help });
@@ -357,8 +357,7 @@ fn flatten(one: Override, depth: usize, overrides: &mut Vec<Override>) {
         return;
     };
     for (key, entry) in table.iter() {
-        let mut path = one.path.clone();
-        path.push(key.to_string());
+        let path = one.path.iter().cloned().chain([key.to_string()]).collect();
         let inner = Override { path, value: entry.tree.clone(), place: entry.key_place };
         flatten(inner, depth - 1, overrides);
     }
@@ -426,14 +425,14 @@ fn read_axis(
             continue;
         };
         names.push(text.to_owned());
-        for (set, tree) in sets.iter_mut().zip(&trees) {
-            match own_override(text, path.place, tree) {
-                Ok(one) => set.push(one),
-                Err(problem) => {
-                    problems.push(Problem { path: site.path(), ..problem });
-                    break;
+        let Some(first) = trees.first() else { continue };
+        match own_override(text, path.place, first) {
+            Ok(one) => {
+                for (set, tree) in sets.iter_mut().zip(&trees) {
+                    set.push(Override { value: tree.clone(), ..one.clone() });
                 }
             }
+            Err(problem) => problems.push(Problem { path: site.path(), ..problem }),
         }
     }
     if problems.len() > before {
@@ -471,7 +470,7 @@ fn scalars(site: Site<'_>, table: &Table, key: &str, problems: &mut Problems) ->
         problems.push(site.problem(&[key], format!("more than {LIST_MAX} values"), ""));
         return Vec::new();
     }
-    list.clone()
+    list.to_vec()
 }
 /// Whether a file may be called so, in any folder and on any system.
 fn is_file_name(name: &str) -> bool {
@@ -481,7 +480,23 @@ fn is_file_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn values_of_an_axis_and_seeds_of_a_point_have_paths_in_common() {
+        let text =
+            "seeds = 2\n[axes.x]\npaths = ['links.l.rate', 'links.m.rate']\nvalues = ['1Mbit', '2Mbit']\n";
+        let experiment = Document::from_text("test.toml", text).unwrap().experiment().unwrap();
+        let sets = &experiment.axes[0].sets;
+        assert_eq!(sets[1][1].path[..], ["links", "m", "rate"]);
+        assert_eq!(sets[1][1].value.as_text(), Some("2Mbit"));
+        assert!(Arc::ptr_eq(&sets[0][1].path, &sets[1][1].path));
+        let points = experiment.points(false);
+        assert_eq!(points[2].overrides[1], ("links.m.rate".to_owned(), "2Mbit".to_owned()));
+        assert!(Arc::ptr_eq(&points[2].overrides, &points[3].overrides));
+    }
 
     #[test]
     fn a_figure_is_called_what_a_file_may_be_called_anywhere() {

@@ -1,5 +1,7 @@
 //! The configuration as a recording has it: only what decides about packets, so that no path, no key and no comment is in it.
 
+use std::sync::Arc;
+
 use ipnet::IpNet;
 use tidegate_document::source::Place;
 use tidegate_document::tree::{Table, Tree, Value};
@@ -68,7 +70,11 @@ impl Recorded {
                 if let Some((table, place)) = table_of(&mut site) {
                     let list =
                         networks.iter().map(|network| Tree::text(&network.to_string(), place)).collect();
-                    table.insert("networks".into(), place, Tree { value: Value::List(list), place });
+                    table.insert(
+                        "networks".into(),
+                        place,
+                        Tree { value: Value::List(Arc::new(list)), place },
+                    );
                 }
                 own.insert((*name).into(), entry.key_place, site);
             }

@@ -16,6 +16,7 @@ use tidegate_units::{Span, Time};
 use super::config::TcpConfig;
 use super::congestion::{RateSample, Sample, Sampling};
 use super::connection::{AckEvent, Connection};
+use super::ranges::{Range, RangeSet};
 
 /// A segment that was sent (section 3.1.2).
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +71,9 @@ pub(super) struct Sampler {
     /// The acknowledgment that is being taken in opens the window.
     pub opens_window: bool,
     segment_bytes: u64,
+    /// What was reported as held before a time-out forgot it, and since: what of it is sent again has arrived already, and what is not in
+    /// it has not. Empty but behind a time-out.
+    counted: RangeSet,
     /// How many places for records there may be: one for each segment of the receive window. Zero where no rates are asked for.
     places_max: usize,
     /// Grows with what is under way, for windows are far larger than that, and connections may be many: a place is taken again when
@@ -96,6 +100,7 @@ impl Sampler {
                 lost: 0,
                 opens_window: false,
                 segment_bytes: u64::from(tcp.segment_bytes),
+                counted: RangeSet::new(tcp.ranges_max()),
                 places_max,
                 records: vec![Record::default(); places_max.min(PLACES_MIN)],
             })
@@ -188,7 +193,9 @@ impl Sampler {
         (in_flight_bytes, held_bytes, marked_bytes): (u64, u64, u64),
         now: Time,
     ) -> Sample {
-        // Never less than before: a time-out forgets what was held.
+        let is_behind_timeout = !self.counted.is_empty();
+        let held_bytes = if is_behind_timeout { self.count(c, ack).max(held_bytes) } else { held_bytes };
+        // Never less than before: without SACK a time-out forgets what was held.
         let delivered = (c.una + held_bytes).min(c.max).max(self.delivered);
         let delivered_bytes = delivered - self.delivered;
         self.delivered = delivered;
@@ -196,6 +203,8 @@ impl Sampler {
             self.delivered_time = now;
         }
         let newest = if self.places_max == 0 { None } else { self.newest_delivered(c, ack, before.una) };
+        // What had arrived before it was sent again says nothing of the path (section 3.3: no `P` is newly delivered).
+        let newest = newest.filter(|_| delivered_bytes > 0 || !is_behind_timeout);
         if let Some(newest) = newest {
             self.first_sent_time = newest.sent_time;
         }
@@ -217,6 +226,28 @@ impl Sampler {
             rtt: newest.filter(|newest| !newest.is_retransmission).map(|newest| now.since(newest.sent_time)),
             rate: newest.and_then(|newest| self.rate(&newest, now)),
         }
+    }
+
+    /// A time-out forgets that these are held.
+    #[cold]
+    pub fn keep_count_of(&mut self, held: &[Range]) {
+        for range in held {
+            self.counted.insert(range.start, range.end);
+        }
+    }
+
+    /// Behind a time-out: bytes that the receiver holds beyond what it acknowledged.
+    #[cold]
+    fn count(&mut self, c: &Connection, ack: &AckEvent<'_>) -> u64 {
+        for block in ack.sack.as_slice() {
+            let start = ack.number + u64::from(block.offset);
+            let end = start + u64::from(block.length);
+            if end <= c.max {
+                self.counted.insert(start, end);
+            }
+        }
+        self.counted.remove_below(c.una);
+        self.counted.covered_bytes()
     }
 
     fn rate(&self, newest: &Record, now: Time) -> Option<RateSample> {
@@ -434,6 +465,30 @@ mod tests {
         }
         assert!(rates > 1000, "{rates}");
         assert_eq!(grows.records.len(), whole.records.len(), "the whole window was under way");
+    }
+
+    #[test]
+    fn behind_a_time_out_what_had_arrived_counts_once_and_what_had_not_counts() {
+        let (mut c, mut sampler) = with_sent(10);
+        assert_eq!(acked(&mut c, &mut sampler, 0, &[(2, 5), (7, 9)], at(20)).delivered_bytes, 5000);
+        // Time-out: the scoreboard forgets what is held. Everything is sent again, from the first on.
+        let held = [(2, 5), (7, 9)].map(|(from, to)| Range { start: from * SEGMENT, end: to * SEGMENT });
+        sampler.keep_count_of(&held);
+        for number in 0..10 {
+            sampler.on_send(sent(number * SEGMENT, true), number == 0, at(300 + number));
+        }
+        let told = |sample: Sample| (sample.delivered_bytes, sample.rate.is_some());
+        let mut news = |number, blocks: &[(u64, u64)]| {
+            told(acked(&mut c, &mut sampler, number, blocks, at(320 + number)))
+        };
+        assert_eq!(news(1, &[]), (1000, true), "a hole is filled, long before as much is held as before");
+        assert_eq!(news(5, &[]), (1000, true), "of these four one was missing");
+        assert_eq!(news(5, &[(7, 8)]), (0, false), "this had arrived, and says nothing of the path");
+        assert_eq!(news(5, &[(7, 10)]), (1000, true), "and of these the last had not");
+        assert_eq!(news(6, &[(7, 10)]), (1000, true));
+        assert_eq!(news(10, &[]), (1000, true));
+        assert!(sampler.counted.is_empty());
+        assert_eq!(sampler.delivered, 10 * SEGMENT);
     }
 
     #[test]

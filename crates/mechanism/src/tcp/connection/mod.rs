@@ -28,6 +28,7 @@ use super::congestion::{Ack, AnyCongestionControl, CongestionControl, Signal};
 use super::gradual::Gradual;
 use super::pacing::Pacing;
 use super::prr::Prr;
+use super::ranges::RangeSet;
 use super::rto::RtoEstimator;
 use super::sampler::{Sampler, Sent};
 
@@ -282,6 +283,13 @@ impl Connection {
         self.counters.sent_bytes += u64::from(payload_bytes);
         self.counters.retransmissions += u64::from(retransmission);
         retransmission
+    }
+
+    /// A time-out forgets what was reported as `held`: who counts what has arrived does not.
+    pub fn keep_count_of(&mut self, held: &RangeSet) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.keep_count_of(held.as_slice());
+        }
     }
 
     /// What few connections want to know of a segment that goes out.

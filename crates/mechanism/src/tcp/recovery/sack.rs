@@ -148,6 +148,7 @@ impl Sack {
         c.dupacks = 0;
         self.in_recovery = false;
         c.end_spreading();
+        c.keep_count_of(&self.scoreboard);
         self.scoreboard.clear();
         self.lost_below = 0;
     }

@@ -122,6 +122,7 @@ impl Sack1 {
         c.dupacks = 0;
         self.in_recovery = false;
         self.timed_out = true;
+        c.keep_count_of(&self.scoreboard);
         self.clear();
     }
 

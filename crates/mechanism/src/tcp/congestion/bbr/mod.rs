@@ -336,6 +336,8 @@ impl Bbr {
             } else if self.cwnd_bytes < target || sample.delivered_total_bytes < self.initial_bytes {
                 self.cwnd_bytes = grown;
             }
+        }
+        if !self.conserves_packets {
             self.cwnd_bytes = self.cwnd_bytes.max(self.min_pipe_bytes());
         }
         if self.state == BbrState::ProbeRtt {

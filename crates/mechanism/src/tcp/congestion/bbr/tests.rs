@@ -166,6 +166,28 @@ fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_rep
 }
 
 #[test]
+fn behind_a_time_out_four_segments_may_go_whatever_an_acknowledgment_says() {
+    let (mut control, number) = probing();
+    let event = Congestion {
+        signal: Signal::Timeout,
+        sequence: 0,
+        echoed: None,
+        window_bytes: 10 * SEGMENT,
+        flight_bytes: 10 * SEGMENT,
+        repeated: false,
+        srtt: Span::from_millis(10),
+        rto: Span::from_millis(300),
+    };
+    control.on_congestion(&event, ms(100));
+    assert_eq!(control.cwnd_bytes(), SEGMENT);
+    round(&mut control, number, RATE, 0, |sample| {
+        // What was sent again had arrived before.
+        (sample.is_in_recovery, sample.delivered_bytes, sample.rate) = (true, 0, None);
+    });
+    assert_eq!(control.cwnd_bytes(), 4 * SEGMENT);
+}
+
+#[test]
 fn flows_begin_the_cycle_in_every_phase_but_the_one_that_drains() {
     let mut seen = [0; 8];
     for nanos in 0..7000 {

@@ -76,6 +76,8 @@ pub(super) struct Sampler {
     counted: RangeSet,
     /// How many places for records there may be: one for each segment of the receive window. Zero where no rates are asked for.
     places_max: usize,
+    /// The last segment that was sent, as [`number`](Self::number) counts them. None of those before was left out.
+    newest: u64,
     /// Grows with what is under way, for windows are far larger than that, and connections may be many: a place is taken again when
     /// what it says is known, so that there are at most twice as many as segments were under way at once. What is found in them is
     /// what all places would have.
@@ -102,6 +104,7 @@ impl Sampler {
                 segment_bytes: u64::from(tcp.segment_bytes),
                 counted: RangeSet::new(tcp.ranges_max()),
                 places_max,
+                newest: 0,
                 records: vec![Record::default(); places_max.min(PLACES_MIN)],
             })
         })
@@ -118,24 +121,24 @@ impl Sampler {
 
     /// The place for the record of what is sent at `sequence`: there is none in it that is still to be looked for.
     fn place_for(&mut self, sequence: u64) -> usize {
-        if self.records.len() == self.places_max {
-            return self.place(sequence);
-        }
-        // Were there all places, this would be that of the segment as many before.
-        if let Some(before) = self.number(sequence).checked_sub(self.places_max as u64) {
-            let place = self.place(before * self.segment_bytes);
-            let is_it = self.number(self.records[place].sequence) == before;
-            self.records[place].is_outstanding &= !is_it;
-        }
         loop {
             let place = self.place(sequence);
-            let there = self.records[place];
-            let is_free = !there.is_outstanding || self.number(there.sequence) == self.number(sequence);
-            if is_free || self.records.len() == self.places_max {
+            let there = &self.records[place];
+            let is_taken = there.is_outstanding
+                && self.records.len() < self.places_max
+                && self.number(there.sequence) != self.number(sequence)
+                && self.is_kept(self.number(there.sequence));
+            if !is_taken {
                 return place;
             }
             self.grow();
         }
+    }
+
+    /// Whether there would be the record of the segment `number` if there were all places: the one so many segments later has
+    /// not been sent.
+    const fn is_kept(&self, number: u64) -> bool {
+        number + self.places_max as u64 > self.newest
     }
 
     /// Twice as many places, or all.
@@ -143,9 +146,11 @@ impl Sampler {
     fn grow(&mut self) {
         let places = (2 * self.records.len()).min(self.places_max);
         let before = core::mem::replace(&mut self.records, vec![Record::default(); places]);
-        for record in before.into_iter().filter(|record| record.is_outstanding) {
-            let place = self.place(record.sequence);
-            self.records[place] = record;
+        for record in before {
+            if record.is_outstanding && self.is_kept(self.number(record.sequence)) {
+                let place = self.place(record.sequence);
+                self.records[place] = record;
+            }
         }
     }
 
@@ -158,6 +163,7 @@ impl Sampler {
             self.first_sent_time = now;
             self.delivered_time = now;
         }
+        self.newest = self.newest.max(self.number(sent.sequence));
         let place = self.place_for(sent.sequence);
         self.records[place] = Record {
             sequence: sent.sequence,
@@ -297,8 +303,11 @@ impl Sampler {
     fn take(&mut self, position: u64, newest: &mut Option<Record>) -> bool {
         let segment = self.segment_bytes;
         let place = self.place(position);
+        let record = &self.records[place];
+        let is_news = record.is_outstanding
+            && record.sequence.abs_diff(position) < segment
+            && self.is_kept(self.number(position));
         let record = &mut self.records[place];
-        let is_news = record.is_outstanding && record.sequence.abs_diff(position) < segment;
         if is_news {
             record.is_outstanding = false;
             let key = |of: &Record| (of.delivered, of.sent_time);

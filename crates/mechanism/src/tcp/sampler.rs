@@ -303,11 +303,9 @@ impl Sampler {
     fn take(&mut self, position: u64, newest: &mut Option<Record>) -> bool {
         let segment = self.segment_bytes;
         let place = self.place(position);
-        let record = &self.records[place];
-        let is_news = record.is_outstanding
-            && record.sequence.abs_diff(position) < segment
-            && self.is_kept(self.number(position));
+        let is_kept = self.is_kept(self.number(position));
         let record = &mut self.records[place];
+        let is_news = record.is_outstanding && record.sequence.abs_diff(position) < segment && is_kept;
         if is_news {
             record.is_outstanding = false;
             let key = |of: &Record| (of.delivered, of.sent_time);

@@ -183,7 +183,7 @@ class Experiment:
         self.overrides = [*overrides, *([("ties.seed", str(ties))] if ties is not None else [])]
         self.core = _core.Experiment.from_file(path, self.overrides, reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
-        self.overridden = _overridden(path, overrides)
+        self.overridden = overridden(path, overrides)
         experiment_checks.require(self.info, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 
@@ -312,7 +312,7 @@ def _traces(scenario: Mapping[str, Any]) -> set[str]:
     return {way["trace"] for way in ways if way["trace"] is not None} | set(scenario.get("tables", {}))
 
 
-def _overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
+def overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
     """What is set in place of what the file says: `path`, `value`, `document` (empty if it says nothing)."""
     from tidegate import _core
 

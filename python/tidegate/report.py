@@ -127,7 +127,8 @@ def _section(result: StoredResult, anchor: str) -> dict[str, Any]:
 
 def _banner(result: StoredResult) -> dict[str, Any] | None:
     """What a reader must know first: these are not the values of the document, and how they were set."""
-    if not result.overridden:
+    # A run has no document, and nothing to be compared with.
+    if not result.overridden or result.kind == "run":
         return None
     options = " ".join(shlex.quote(f"--set={each['path']}={each['value']}") for each in result.overridden)
     quick = " --quick" if result.quick else ""

@@ -6,7 +6,7 @@ In: a `figure.Figure` and the result that it is of. Out: the dict that the templ
 import shlex
 from typing import Any
 
-from tidegate import draw_page, page_marks, quantities
+from tidegate import draw_page, library, page_marks, quantities
 from tidegate.figure import Figure, Trace
 from tidegate.store import StoredResult
 
@@ -44,20 +44,35 @@ def drawn(figure: Figure, key: str) -> dict[str, Any]:
 
 def commands(result: StoredResult, figure_id: str) -> list[str]:
     """What makes the result again, and draws this figure of it as a file."""
-    folder = f"results/{result.info.id}"
+    # What is not shipped is called by its file, wherever that was.
+    name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
+    folder = f"results/{name}"
     if result.kind == "run":
-        # A run is called by its file, wherever that was.
-        name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
-        folder = f"results/{name}"
         seed = next((point.seed for point in result.points), 1)
         make = ["tidegate", "run", f"{name}.toml", "--seed", str(seed), "-o", folder]
     else:
-        make = ["tidegate", "reproduce", result.info.id, *(["--quick"] if result.quick else [])]
-        make += [f"--set={each['path']}={each['value']}" for each in result.overridden]
+        quick = ["--quick"] if result.quick else []
+        is_shipped = result.info.id in library.all_experiments()
+        if is_shipped:
+            folder = f"results/{result.info.id}"
+        what = result.info.id if is_shipped else f"{name}.toml"
+        make = ["tidegate", "reproduce", what, *quick, *_seeds(result, is_shipped)]
+    make += [f"--set={each['path']}={each['value']}" for each in result.overridden]
+    kind = next((spec.get("kind") for spec in result.info.figures if spec.get("id") == figure_id), None)
+    suffix = "md" if kind == "table" else "pdf"
     return [
         shlex.join(make),
-        shlex.join(["tidegate", "plot", folder, "-p", figure_id, "-o", f"{figure_id}.pdf"]),
+        shlex.join(["tidegate", "plot", folder, "-p", figure_id, "-o", f"{figure_id}.{suffix}"]),
     ]
+
+
+def _seeds(result: StoredResult, may_be_fewer: bool) -> list[str]:
+    """How many seeds there are, where the file says otherwise."""
+    own = result.info.raw.get("quick_seeds" if result.quick else "seeds") or 1
+    count = len({point.seed for point in result.points})
+    # Of what is shipped fewer may have decided its checks.
+    is_told = count > own or (count < own and not may_be_fewer)
+    return ["--seeds", str(count)] if is_told and count else []
 
 
 def _legend(figure: Figure, key: str) -> list[dict[str, Any]]:

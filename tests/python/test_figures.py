@@ -290,11 +290,21 @@ def test_figures_say_how_they_are_made_again():
         "tidegate run mine.toml --seed 1 -o results/mine",
         "tidegate plot results/mine -p f -o f.pdf",
     ]
+    result.overridden = [{"path": "duration", "value": "2s", "document": ""}]
+    assert report_figures.commands(result, "f")[0].endswith(" -o results/mine --set=duration=2s")
     result = dataclasses.replace(result, kind="experiment", quick=True)
     result.info.id, result.overridden = "nbp/x", [{"path": "links.a.rate", "value": "2 Mbit", "document": ""}]
     assert report_figures.commands(result, "f")[0] == (
-        "tidegate reproduce nbp/x --quick '--set=links.a.rate=2 Mbit'"
+        "tidegate reproduce x.toml --quick '--set=links.a.rate=2 Mbit'"
     )
+    # What is shipped is called by its name, and its page says how many seeds where they are more.
+    result = dataclasses.replace(result, quick=False, overridden=[])
+    result.info.id, result.info.figures = "nbp/fig8a", [{"id": "t", "kind": "table"}]
+    result.points = [dataclasses.replace(result.points[0], seed=seed) for seed in (1, 2)]
+    assert report_figures.commands(result, "t") == [
+        "tidegate reproduce nbp/fig8a --seeds 2",
+        "tidegate plot results/nbp/fig8a -p t -o t.md",
+    ]
 
 
 def test_domains_are_drawn_around_their_nodes():

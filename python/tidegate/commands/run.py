@@ -66,7 +66,7 @@ def run(
         print(run_summary(title, summary, scenario.duration_s, scenario.warmup_s, used_seed))
     if out is not None:
         try:
-            _store(out, path, scenario, result, used_seed)
+            _store(out, path, parse_overrides(overrides), scenario, result, used_seed)
         except OSError as error:
             raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
@@ -93,7 +93,14 @@ def _watched(scenario: _core.Scenario, **options: Any) -> _core.RunResult:
         return _core.run(scenario, watch=watch, **options)
 
 
-def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunResult, seed: int) -> None:
+def _store(
+    out: Path,
+    path: Path,
+    overrides: list[tuple[str, str]],
+    scenario: _core.Scenario,
+    result: _core.RunResult,
+    seed: int,
+) -> None:
     from tidegate import experiment
 
     description = json.loads(scenario.to_json())
@@ -103,7 +110,10 @@ def _store(out: Path, path: Path, scenario: _core.Scenario, result: _core.RunRes
     key = experiment.content_key(scenario.to_json(), seed, experiment.engine())
     point = experiment.PointResult(None, {}, seed, json.loads(result.summary_json), key, result)
     info = experiment.Info.from_raw(scenario.name or path.stem, raw)
-    stored = store.StoredResult("run", info, description, [point], version=_core.__version__)
+    overridden = experiment.overridden(path, overrides)
+    stored = store.StoredResult(
+        "run", info, description, [point], version=_core.__version__, overridden=overridden
+    )
     with store.locked(out):
         store.write_result(out, stored, path)
 

@@ -7,6 +7,7 @@ summary will have; what only runs decide is left to `measure.evaluate`.
 import ast
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Names:
                 if is_series:
                     self._series.setdefault(path, place)
                 else:
-                    _require_table(path, place)
+                    _require_table(path, place, source)
                     self._paths.setdefault(path, (place, ""))
         self._last: Mapping[str, Any] = {}
 
@@ -126,9 +127,15 @@ def _lack(path: str, scenario: Mapping[str, Any], is_real: bool) -> str:
     return ""
 
 
-def _require_table(path: str, place: str) -> None:
+def _require_table(path: str, place: str, source: str) -> None:
     head = path.partition(".")[0]
     if not any(paths.matches(known, head) for known in (*FAMILIES, *_OTHERS)):
+        # `flows.a-b.goodput_bps` is a difference.
+        for name in re.findall(rf"(?<![\w\"'])(?:{'|'.join(FAMILIES)})\.[\w.]+-[\w.-]+", source):
+            if name.endswith(f"-{path}"):
+                raise MeasureError(
+                    f'{place}: `-` takes away; where it is part of a name, write value("{name}")'
+                )
         raise MeasureError(f"{place}: a summary has no {head!r}{_instead(head, [*FAMILIES, *_OTHERS])}")
 
 

@@ -69,6 +69,7 @@ def test_what_is_there_is_taken(source):
         ("flows.tpc.throughput_bps", "no flow 'tpc'; did you mean tcp?"),
         ('1 + sum("flows.tcq*.throughput_bps")', "no flow 'tcq*'"),
         ('sqrt(value("links.R1-R3.utilization"))', "did you mean R1-R2?"),
+        ("1 + links.R1-R2.utilization", 'part of a name, write value("links.R1-R2.utilization")'),
         ("flow.tcp.throughput_bps", "a summary has no 'flow'; did you mean flows?"),
         ('series_last("flows.udp.cwnd_segments")', "no series 'flows.udp.cwnd_segments' is recorded"),
         ('series_last("flows.tcp.cwnd_segment")', "did you mean flows.tcp.cwnd_segments?"),

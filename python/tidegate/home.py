@@ -60,10 +60,15 @@ class ExperimentResult:
 
     def values(self, *patterns: str) -> tidy.Frame:
         """A row per run and metric (see `tidy`); patterns choose paths, as `links.*.queue_packets.mean`."""
+        tidy.require_some(self.points, patterns, of_series=False, option="")
         return tidy.values(self.points, patterns)
 
     def means(self, *patterns: str) -> tidy.Frame:
-        """A row per point and metric: mean over seeds, its 95 % confidence interval, number of seeds."""
+        """A row per point and metric: mean over seeds, its 95 % confidence interval, number of seeds.
+
+        `UsageError` where a pattern matches nothing.
+        """
+        tidy.require_some(self.points, patterns, of_series=False, option="")
         return tidy.means(self.points, patterns)
 
     def series(self, *patterns: str) -> tidy.Frame:

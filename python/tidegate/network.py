@@ -5,7 +5,7 @@ In: the dict of `Scenario.to_json`. Tolerates both `rate_bps` and nested `forwar
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,11 +81,22 @@ def _quantity(table: dict[str, Any], name: str, units: dict[str, float]) -> floa
 
 def _link_label(link: dict[str, Any]) -> str:
     forward = link["forward"] if isinstance(link.get("forward"), dict) else link
-    rate_bps = _quantity(forward, "rate", {"bps": 1.0})
-    delay_s = _quantity(forward, "delay", {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
-    parts = [quantities.rate(rate_bps)] if rate_bps is not None else []
-    parts += [quantities.duration(delay_s)] if delay_s is not None else []
-    return " · ".join(parts)
+    back = link["reverse"] if isinstance(link.get("reverse"), dict) else {}
+    units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+    parts = [
+        _both_ways(
+            _quantity(forward, "rate", {"bps": 1.0}), _quantity(back, "rate", {"bps": 1.0}), quantities.rate
+        ),
+        _both_ways(_quantity(forward, "delay", units), _quantity(back, "delay", units), quantities.duration),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _both_ways(there: float | None, back: float | None, text: Callable[[float], str]) -> str:
+    """What both directions have, or what each has: `10 Mb/s, 50 Mb/s back`."""
+    if there is None:
+        return ""
+    return text(there) if back is None or back == there else f"{text(there)}, {text(back)} back"
 
 
 def shortest_path(neighbours: dict[str, list[tuple[str, Link]]], start: str, end: str) -> list[str]:

@@ -193,7 +193,9 @@ def chosen(patterns: Sequence[str]) -> Callable[[str], bool]:
     return lambda path: any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
-def require_some(points: Sequence[PointResult], patterns: Sequence[str], of_series: bool) -> None:
+def require_some(
+    points: Sequence[PointResult], patterns: Sequence[str], of_series: bool, option: str = "--only "
+) -> None:
     """Refuse a table that would hold nothing, or nothing for one of its `patterns`; says what there is."""
     if of_series:
         names = dict.fromkeys(name for point in points for name in point.series_names)
@@ -208,7 +210,7 @@ def require_some(points: Sequence[PointResult], patterns: Sequence[str], of_seri
     for pattern in patterns:
         if not any(map(chosen([pattern]), there)):
             raise UsageError(
-                f"--only {pattern}: no {'series' if of_series else 'number'} of this result is "
+                f"{option}{pattern}: no {'series' if of_series else 'number'} of this result is "
                 f"called so{_there_is(pattern, there.values())}"
             )
 

@@ -15,6 +15,7 @@ from tidegate import (
     figures,
     happenings,
     labels,
+    network,
     network_facts,
     network_view,
     report_figures,
@@ -305,6 +306,21 @@ def test_figures_say_how_they_are_made_again():
         "tidegate reproduce nbp/fig8a --seeds 2",
         "tidegate plot results/nbp/fig8a -p t -o t.md",
     ]
+
+
+@pytest.mark.parametrize(
+    ("reverse", "says"),
+    [
+        ({"rate_bps": 1e7, "delay_ns": 10_000_000}, "10 Mb/s · 10 ms"),
+        ({"rate_bps": 5e7, "delay_ns": 10_000_000}, "10 Mb/s, 50 Mb/s back · 10 ms"),
+        ({"rate_bps": 1e7, "delay_ns": 30_000_000}, "10 Mb/s · 10 ms, 30 ms back"),
+        (None, "10 Mb/s · 10 ms"),
+    ],
+)
+def test_a_link_says_what_each_direction_has_where_they_differ(reverse, says):
+    link = {"name": "up", "a": "A", "b": "B", "forward": {"rate_bps": 1e7, "delay_ns": 10_000_000}}
+    scenario = {"links": [link | {"reverse": reverse}]}
+    assert [each.label for each in network.Network.from_scenario(scenario).links] == [says]
 
 
 def test_domains_are_drawn_around_their_nodes():

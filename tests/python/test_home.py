@@ -98,6 +98,8 @@ def test_means_have_their_interval(lab):
     values = lab.values("flows.tcp.delay_ms.mean").where(variant="plain", limit="50p")["value"]
     assert mean["mean"] == pytest.approx(sum(values) / 2)
     assert mean["low"] < mean["mean"] < mean["high"] and mean["seeds"] == 2
+    with pytest.raises(UsageError, match=r"^flows.tpc.\*: no number of this result is called so"):
+        lab.means("flows.tpc.*")
 
 
 def test_measures_are_columns_and_what_nothing_has_is_an_error(lab):

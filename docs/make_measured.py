@@ -97,7 +97,7 @@ def rewritten(text: str, results: Path) -> tuple[str, list[str]]:
 
 def pages() -> Iterator[Path]:
     """Pages with marks."""
-    return (page for page in sorted(DOCS.rglob("*.md")) if MARK.search(page.read_text()))
+    return (page for page in sorted(DOCS.rglob("*.md")) if MARK.search(page.read_text("utf-8")))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     changed = False
     for page in pages():
-        before = page.read_text()
+        before = page.read_text("utf-8")
         try:
             text, changes = rewritten(before, folders[0])
         except Unknown as why:
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str]) -> int:
         for change in changes:
             print(f"{page.name}: {change}")
         if "--check" not in arguments:
-            page.write_text(text)
+            page.write_text(text, "utf-8")
     return int(changed and "--check" in arguments)
 
 

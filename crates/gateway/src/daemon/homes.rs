@@ -69,8 +69,8 @@ impl Changes {
     }
 }
 
-/// Which way, and what the kernel said of it.
-type Judged = BTreeMap<String, (IpAddr, Near)>;
+/// What was judged of each site: the other end, ours, and whether packets leave by another device.
+type Judged = BTreeMap<String, (IpAddr, Near, bool)>;
 
 /// For as long as the daemon runs.
 pub fn keep_homes(shares: &Shares) {
@@ -102,8 +102,10 @@ fn judge(shares: &Shares, judged: &mut Judged) {
         .iter()
         .enumerate()
         .filter_map(|(number, site)| {
-            let way = (site.endpoint?.ip(), site.home.heard()?);
-            (judged.get(&site.name) != Some(&way)).then_some((number, site, way))
+            let (far, near) = (site.endpoint?.ip(), site.home.heard()?);
+            // A site that was silent for long has begun anew, and knows no verdict.
+            let shown = (far, near, site.home.near().is_none());
+            (judged.get(&site.name) != Some(&shown)).then_some((number, site, (far, near)))
         })
         .collect();
     if open.is_empty() {
@@ -132,6 +134,6 @@ fn judge(shares: &Shares, judged: &mut Judged) {
                 continue; // it is asked again
             }
         }
-        judged.insert(site.name.clone(), (far, near));
+        judged.insert(site.name.clone(), (far, near, is_elsewhere));
     }
 }

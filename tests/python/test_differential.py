@@ -41,6 +41,17 @@ def test_welch_gives_its_error_and_freedom():
     assert freedom == pytest.approx(2.5**2 / (0.5**2 / 4 + 2**2 / 4))
 
 
+def test_a_difference_is_gone_if_what_is_left_is_within_the_margin_or_less_than_half_and_chance():
+    def of(ours, theirs, error):
+        return judge.verdict("", "queue", [ours - error, ours + error], [theirs, theirs], 0.5)
+
+    found = of(7.2, 5.3, 0.1)
+    assert judge.is_gone(found, of(7.2, 6.8, 0.1))
+    assert judge.is_gone(found, of(7.2, 6.6, 0.3)), "scenario 79 of generator 24 with 48 runs"
+    assert not judge.is_gone(found, of(7.2, 6.6, 0.001)), "beyond the margin, and not by chance"
+    assert not judge.is_gone(found, of(7.2, 6.1, 0.6)), "more than half of it is there"
+
+
 def test_the_procedure_of_benjamini_and_hochberg_rejects_up_to_the_last_small_enough():
     # 0.04 is above its own line at rank 3 and below none after it; 0.03 is above its line, and saved by 0.035
     # at rank 3.

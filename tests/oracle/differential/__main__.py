@@ -97,10 +97,10 @@ def _confirmed(outcome: Outcome, seeds: int, runner: Runner) -> list[Finding]:
 
 
 def _cause(finding: Finding, seeds: int, runner: Runner) -> str:
-    """`ties`, if nothing is left of a difference of counters where ns-2 has ties as Tidegate has them."""
+    """`ties`, if where ns-2 has ties as Tidegate has them no difference of counters is left that chance does not explain."""
     found = runner.verdicts(finding.scenario, range(1, seeds + 1), plain=False)
     left = next((verdict for verdict in found if verdict.quantity == finding.quantity), None)
-    return "ties" if left is None or abs(left.in_margins) <= 1 else ""
+    return "ties" if left is None or judge.is_gone(finding.verdict, left) else ""
 
 
 def _reduce(finding: Finding, seeds: int, runner: Runner, folder: pathlib.Path) -> None:

@@ -94,6 +94,16 @@ def verdict(scenario: str, quantity: str, ours: list[float], theirs: list[float]
     return Verdict(scenario, quantity, mine, other, error, margin, differs, same)
 
 
+def is_gone(found: Verdict, left: Verdict) -> bool:
+    """Whether what made `found` differ is no more there in `left`, another comparison with as many runs.
+
+    Either what is left is within the margin; or, where a margin is small against the error of the means, it is
+    less than half of what was found, and not beyond the margin but by chance.
+    """
+    is_less = abs(left.ours - left.theirs) < 0.5 * abs(found.ours - found.theirs)
+    return abs(left.in_margins) <= 1 or (is_less and left.p_differs >= 1 - CONFIDENCE)
+
+
 def discoveries(p_values: list[float], rate: float = FALSE_DISCOVERIES) -> list[bool]:
     """Which hypotheses are rejected, with at most `rate` of them wrongly (Benjamini and Hochberg 1995)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])

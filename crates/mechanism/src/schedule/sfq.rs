@@ -44,7 +44,8 @@ parameters! {
     pub struct SfqConfig {
         /// The number of bins. Source: ns (16); Feng's thesis has 46.
         buckets: u32 = 16 => BUCKETS;
-        /// How a flow finds its bin.
+        /// How a flow finds its bin. With `modulo`, data and acknowledgments of a flow have the same one, as by the sum of addresses
+        /// in ns, and as many flows as there are bins are apart.
         hash: BinHash = BinHash::Keyed;
         /// How often the hash changes; packets of a flow may then overtake each other. Default: never. Source: Feng's thesis,
         /// section 4.5.4.
@@ -161,7 +162,11 @@ impl Sfq {
         let bin = match self.config.hash {
             // Multiply and shift: the upper bits of a good hash, without a division.
             BinHash::Keyed => ((u128::from(self.hash.hash_one(key)) * u128::from(bins)) >> 64) as u64,
-            BinHash::Modulo => (u64::from(key) + self.period) % bins,
+            BinHash::Modulo => {
+                // Numbers of flows are pairs, one for each direction: by themselves, data would leave every second bin empty.
+                let number = if self.config.classify == Classification::Flow { key >> 1 } else { key };
+                (u64::from(number) + self.period) % bins
+            }
         };
         bin as u32
     }
@@ -246,8 +251,18 @@ mod tests {
     #[test]
     fn bins_take_turns_of_one_packet() {
         let mut sfq = sfq(&SfqConfig { hash: BinHash::Modulo, ..SfqConfig::default() });
-        offer(&mut sfq, [1, 1, 1, 2, 2, 3], Time::ZERO, &mut Counted::default());
-        assert_eq!(order(&mut sfq, Time::ZERO), [1, 2, 3, 1, 2, 1]);
+        offer(&mut sfq, [2, 2, 2, 4, 4, 6], Time::ZERO, &mut Counted::default());
+        assert_eq!(order(&mut sfq, Time::ZERO), [2, 4, 6, 2, 4, 2]);
+    }
+
+    #[test]
+    fn as_many_flows_as_there_are_bins_have_bins_of_their_own() {
+        let sfq = sfq(&SfqConfig { hash: BinHash::Modulo, ..SfqConfig::default() });
+        let bin = |number| sfq.bin_of(&Packet::new(0, FlowId(number), 1000));
+        let data: Vec<u32> = (0..16).map(|flow| bin(2 * flow)).collect();
+        assert_eq!(data, (0..16).collect::<Vec<_>>());
+        let acknowledgments: Vec<u32> = (0..16).map(|flow| bin(2 * flow + 1)).collect();
+        assert_eq!(acknowledgments, data);
     }
 
     #[test]
@@ -314,7 +329,7 @@ mod tests {
         offer(&mut sfq, [0; 200], Time::ZERO, &mut out);
         assert!(out.drops.len() >= 191);
         let before = out.drops.len();
-        offer(&mut sfq, 1..46, Time::ZERO, &mut out);
+        offer(&mut sfq, (1..46).map(|flow| 2 * flow), Time::ZERO, &mut out);
         assert_eq!(out.drops.len(), before);
     }
 }

@@ -95,11 +95,20 @@ fn compare_drr(kind: &str, quantum: u64, limit: u64) {
 
 fn compare_sfq(kind: &str, limit: u32) {
     compare(kind, |context| {
-        // Five sources in sixteen bins, none of them together, as in ns-2.
+        // Five sources in sixteen bins, none of them together, as in ns-2. Data of a flow has the first number of its pair.
         let config =
             SfqConfig { hash: BinHash::Modulo, limit: Some(Limit::Packets(limit)), ..SfqConfig::default() };
         let context = *context;
-        Box::new(move |arrivals| run(&mut config.build(&context), arrivals))
+        Box::new(move |arrivals| {
+            let data: Vec<Value> = arrivals
+                .iter()
+                .map(|arrival| {
+                    let source = arrival[1].as_u64().expect("an arrival has a source");
+                    serde_json::json!([arrival[0], 2 * source, arrival[2]])
+                })
+                .collect();
+            run(&mut config.build(&context), &data)
+        })
     });
 }
 

@@ -51,7 +51,9 @@ pub(crate) const CONTROL_GAIN: Bound<f64> = Bound::above(0.0)
     .saying("", " is no gain")
     .helping("above 0, at most 1000000000: at 0 it follows no delay; above that a nanosecond makes it 1");
 /// What waits is looked at once in each: this bounds the work.
-const T_UPDATE: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
+pub(crate) const T_UPDATE_MIN: Span = Span::from_micros(10);
+/// Times between two looks.
+pub(crate) const T_UPDATE: Bound<Span> = Bound::between(T_UPDATE_MIN, bound::DELAY_MAX)
     .saying("", " is no time between updates")
     .helping("from 10us to 3600s: each update is work");
 

@@ -5,14 +5,15 @@
 
 use tidegate_units::Span;
 
+use crate::queue::pi2::T_UPDATE_MIN;
 use crate::random::{Seed, Substream};
 
 /// `p_Lmax`: above this coupled probability the signal of L is saturated (Fig. 2).
 pub(super) const P_L_MAX: f64 = 1.0;
 
-/// `Tupdate = min(target, RTT_max / 3)` (Fig. 2).
+/// `Tupdate = min(target, RTT_max / 3)` (Fig. 2), bounded as one that is given ([`T_UPDATE_MIN`]).
 pub(super) fn update_interval(target: Span, rtt_max: Span) -> Span {
-    Span::from_nanos(target.as_nanos().min(rtt_max.as_nanos() / 3).max(1))
+    Span::from_nanos(target.as_nanos().min(rtt_max.as_nanos() / 3)).max(T_UPDATE_MIN)
 }
 
 /// `alpha = 0.1 Tupdate / RTT_max^2` (Fig. 2).

@@ -6,6 +6,7 @@
 //! Classic and Scalable TCP", `CoNEXT` 2016; for the scheduler, which the RFC leaves open, Linux (`sch_dualpi2`).
 //! Deviations:
 //! - The limit counts the packet that arrives, and not an MTU.
+//! - Updates are 10 us apart at least, for each is work; in Fig. 2 they follow the target however short it is.
 //! - What `recur` adds for one packet is at most one; in the listing its sum grows without bound while `k p'` is above one.
 //! - `lq.time()` of the packet that leaves is how long it has waited, and `lq.len()` what is left behind it.
 //! - [`DualLaw::Random`] draws each packet for itself; `p'^2` is one draw, not the larger of two.
@@ -25,7 +26,7 @@ use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
 use self::law::{Hits, P_L_MAX, classic_max, ramp};
-use crate::queue::pi2::{CONTROL_GAIN, COUPLING, Controller, coupled, squared};
+use crate::queue::pi2::{CONTROL_GAIN, COUPLING, Controller, T_UPDATE, coupled, squared};
 use crate::queue::{QueueDiscipline, QueueLimit, Verdict};
 use crate::{Context, Variable};
 
@@ -70,8 +71,9 @@ parameters! {
         target: Span = Span::from_millis(15) => bound::DURATION;
         /// The longest round trip for which the controller is stable. Source: RFC 9332, Fig. 2.
         rtt_max: Span = Span::from_millis(100) => bound::DURATION;
-        /// How often the probability is updated. Default: `target`, or a third of `rtt_max` if that is less. Source: RFC 9332, Fig. 2.
-        tupdate: Option<Span> = None => bound::DURATION;
+        /// How often the probability is updated. Default: `target`, or a third of `rtt_max` if that is less, but at
+        /// least 10us. Source: RFC 9332, Fig. 2.
+        tupdate: Option<Span> = None => T_UPDATE;
         /// Integral gain, in Hz. Default: 0.1 `tupdate` / `rtt_max` squared. Source: RFC 9332, Fig. 2.
         alpha: Option<f64> = None => CONTROL_GAIN;
         /// Proportional gain, in Hz. Default: 0.3 / `rtt_max`. Source: RFC 9332, Fig. 2.

@@ -213,3 +213,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_target_of_a_nanosecond_does_not_mean_an_update_in_each() {
+    let mut dual = DualPi2Config { target: Span::from_nanos(1), ..DualPi2Config::default() }
+        .build(&Context::for_tests());
+    dual.enqueue(Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut Counted::default());
+    assert_eq!(dual.timer_at(), Some(Time::ZERO + Span::from_micros(10)));
+}

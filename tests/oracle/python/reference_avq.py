@@ -2,7 +2,8 @@
 
 Settled: in bytes and seconds; the virtual capacity begins at `start` times that of the link, with the first packet; a packet that is
 dropped because the virtual queue is full does not adapt the capacity, and the time since the last adaptation goes on (ns-2); one
-that is dropped by the real queue has arrived for both.
+that is dropped by the real queue has arrived for both. While packets are dropped and the virtual capacity is zero, the virtual queue is
+emptied with what the capacity has gained since its last adaptation, for nothing else would open it again.
 """
 
 from reference_world import drop
@@ -22,7 +23,11 @@ class Avq:
         c, b = self.c, packet.size
         if self.last_arrival is None:
             self.last_arrival = self.last_adaptation = now
-        self.VQ = max(self.VQ - self.C_virtual * ((now - self.last_arrival) / 1e9), 0.0)
+        capacity = self.C_virtual
+        if capacity <= 0.0 and self.last_arrival > self.last_adaptation:
+            t = (now - self.last_adaptation) / 1e9
+            capacity = min(c["alpha"] * c["gamma"] * self.C * t, self.C)
+        self.VQ = max(self.VQ - capacity * ((now - self.last_arrival) / 1e9), 0.0)
         self.last_arrival = now
         is_over = self.VQ + b > c["virtual_bytes"]
         if not is_over:

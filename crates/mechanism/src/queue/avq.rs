@@ -9,6 +9,8 @@
 //! - Time begins with the first packet, as in ns-2.
 //! - A packet that is dropped because it does not fit into the virtual queue does not adapt the capacity, for what is regulated is the
 //!   rate that is let in; the time goes to the next packet (ns-2). One that the real queue has no room for has arrived.
+//! - A capacity of zero would empty nothing, and no packet would be let in again to adapt it (ns-2 stays closed for good). While packets
+//!   are dropped at zero the virtual queue is emptied with what the capacity has gained since its last adaptation.
 //! - The notification is that of the packet that does not fit. ns-2 may mark the head of the real queue in its place.
 
 use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
@@ -150,7 +152,12 @@ impl Avq {
             self.virtual_queue = if fits { b } else { 0.0 };
             return fits;
         };
-        let left = drained(self.virtual_queue, self.virtual_capacity, now.since(before).as_secs_f64());
+        let capacity = if self.virtual_capacity <= 0.0 && before > self.last_adaptation {
+            adapted(0.0, self.gained(now), 0.0, self.capacity)
+        } else {
+            self.virtual_capacity
+        };
+        let left = drained(self.virtual_queue, capacity, now.since(before).as_secs_f64());
         let fits = left + b <= self.virtual_bytes;
         self.virtual_queue = if fits { left + b } else { left };
         fits
@@ -158,11 +165,16 @@ impl Avq {
 
     #[inline]
     fn adapt(&mut self, packet: &Packet, now: Time) {
-        let elapsed = now.since(self.last_adaptation).as_secs_f64();
+        let (b, capacity, gained) = (f64::from(packet.wire_bytes), self.capacity, self.gained(now));
         self.last_adaptation = now;
-        let (b, capacity) = (f64::from(packet.wire_bytes), self.capacity);
-        let gained = self.config.alpha * self.config.gamma * capacity * elapsed;
         self.virtual_capacity = adapted(self.virtual_capacity, gained, self.config.alpha * b, capacity);
+    }
+
+    /// `alpha gamma C (t - s)`: by how much the capacity grows from its last adaptation on.
+    #[inline]
+    fn gained(&self, now: Time) -> f64 {
+        let elapsed = now.since(self.last_adaptation).as_secs_f64();
+        self.config.alpha * self.config.gamma * self.capacity * elapsed
     }
 }
 
@@ -237,6 +249,17 @@ mod tests {
         }
         assert_eq!(avq.virtual_capacity, 0.0);
         assert_eq!(arrive(&mut avq, Ecn::Ect0, 500 * 3000), MARK, "everything is notified then");
+    }
+
+    #[test]
+    fn a_flood_without_ecn_that_took_the_virtual_capacity_to_zero_does_not_close_the_link_for_good() {
+        // All at once: after 5334 of them the capacity is gone, and after 10000 the virtual queue is full.
+        let mut avq = avq(AvqConfig { limit: Limit::Packets(10_000), ..AvqConfig::default() });
+        let accepted = (0..12_000).filter(|_| arrive(&mut avq, Ecn::NotEct, 0) == Verdict::Accept).count();
+        assert_eq!((accepted, avq.virtual_capacity), (10_000, 0.0));
+        // Then a packet comes each 10 ms, a tenth of what the link carries.
+        let verdicts = (1..=1000).map(|n| arrive(&mut avq, Ecn::NotEct, 10_000 * n));
+        assert_eq!(verdicts.skip(100).filter(|verdict| *verdict != Verdict::Accept).count(), 0);
     }
 
     #[test]

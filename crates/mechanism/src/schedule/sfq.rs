@@ -57,6 +57,12 @@ parameters! {
         /// What manages each bin. Default: none.
         queue: Option<ManagerConfig> = None => bound::INSIDE;
     }
+    check |config, report| {
+        if config.limit == Some(Limit::Packets(1)) {
+            let help = "at least 2p: a bin takes packets below half of what is left";
+            report.say("limit", "with a limit of 1p nothing waits, nor passes", help);
+        }
+    };
 }
 
 /// Bins, each a queue.
@@ -204,10 +210,23 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
     use tidegate_packet::FlowId;
+    use tidegate_parameters::{Parameters as _, Report};
     use tidegate_units::Bytes;
 
     fn sfq(config: &SfqConfig) -> Sfq {
         config.build(&Context::for_tests())
+    }
+
+    #[test]
+    fn a_limit_that_lets_nothing_pass_is_refused() {
+        let refused = |packets| {
+            let config = SfqConfig { limit: Some(Limit::Packets(packets)), ..SfqConfig::default() };
+            let (mut count, mut out) = (0, Counted::default());
+            config.check(&mut Report::new(&mut |_, _, _| count += 1));
+            sfq(&config).enqueue(Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut out);
+            (count, out.drops.len())
+        };
+        assert_eq!((refused(1), refused(2)), ((1, 1), (0, 0)), "what is dropped at once is refused before");
     }
 
     fn offer(sfq: &mut Sfq, flows: impl IntoIterator<Item = u32>, now: Time, out: &mut Counted) {

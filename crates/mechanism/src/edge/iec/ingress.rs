@@ -114,7 +114,7 @@ pub struct IecIngress {
 
 impl Outgoing {
     fn t(&self, config: &OverlayConfig) -> Span {
-        self.rtt.unwrap_or(config.initial_interval)
+        self.rtt.unwrap_or_else(|| config.initial_interval.max(RTT_MIN))
     }
 
     fn send_control(&mut self, to: PeerId, config: &OverlayConfig, now: Time, out: &mut impl EdgeOut) {
@@ -314,7 +314,7 @@ impl IecIngress {
         });
         self.by_aggregate[slot] = Some(to);
         let aggregate = AggregateId(slot as u32);
-        let interval = self.config.initial_interval;
+        let interval = self.config.initial_interval.max(RTT_MIN);
         let limits = self.config.limits_of(self.site.border, to);
         let sigma_per_interval = limits.sigma / interval.as_secs_f64();
         let initial = self.config.initial_rate.map_or(sigma_per_interval, BitRate::as_bytes_per_second_f64);

@@ -495,3 +495,17 @@ proptest! {
         prop_assert!(world.ignores(&noise));
     }
 }
+
+#[test]
+fn before_an_answer_came_control_packets_are_no_closer_than_the_least_round_trip_time() {
+    let config = OverlayConfig { initial_interval: Span::from_nanos(1), ..OverlayConfig::default() };
+    let mut ingress = config.build(BorderSite { border: INGRESS, level: 0 }, &Context::for_tests()).0;
+    let (mut packet, mut out) = (Packet::new(0, FlowId(0), 1000), Said::default());
+    ingress.on_packet(&mut packet, &HEADERS, &[EGRESS], at(BEGIN), &mut out);
+    let end = at(BEGIN) + Span::from_millis(1);
+    for _ in 0..1000 {
+        let Some(due) = ingress.timer_at().filter(|due| *due <= end) else { break };
+        ingress.on_timer(due, &mut out);
+    }
+    assert_eq!(out.sent.len(), 11, "one at once, and one each 100 us");
+}

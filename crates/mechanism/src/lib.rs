@@ -32,7 +32,13 @@ pub mod tcp;
 pub mod tfrc;
 pub mod wire;
 
-use tidegate_units::BitRate;
+use tidegate_parameters::{Bound, bound};
+use tidegate_units::{BitRate, Span};
+
+/// Times between what happens by the clock alone, with traffic or without: each is work, and most are messages.
+const ROUNDS: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
+    .saying("", " is no time between two rounds")
+    .helping("from 10us to 3600s: each is work, and may be a message");
 
 /// What a mechanism is told about its surroundings when it is built.
 #[derive(Clone, Copy, Debug)]
@@ -77,4 +83,29 @@ fn distinct(lists: &[&[Variable]]) -> alloc::vec::Vec<Variable> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use tidegate_parameters::{Parameters, Report};
+
+    #[test]
+    fn rounds_of_a_nanosecond_are_refused() {
+        fn refused(config: &impl Parameters) -> Vec<String> {
+            let mut keys = Vec::new();
+            config.check(&mut Report::new(&mut |path, _, _| keys.push(String::from(path[0]))));
+            keys
+        }
+        let short = Span::from_nanos(1);
+        assert_eq!(refused(&hop::nbq::NbqConfig { interval: short, ..Default::default() }), ["interval"]);
+        assert_eq!(
+            refused(&hop::backpressure::BackPressureConfig { period: short, ..Default::default() }),
+            ["period"]
+        );
+        let nbp = edge::nbp::NbpConfig { asynch_interval: short, ..Default::default() };
+        assert_eq!(refused(&nbp), ["asynch_interval"]);
+    }
 }

@@ -30,10 +30,10 @@ use tidegate_parameters::bound::Each;
 use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Bytes, Span, Time};
 
-use crate::Context;
 use crate::meter::TswConfig;
 use crate::random::KeyedHash;
 use crate::shape::ShaperConfig;
+use crate::{Context, ROUNDS};
 
 words! {
     /// What one shaper at an edge controls.
@@ -76,7 +76,7 @@ parameters! {
         /// Table 1.
         mrc_factor: f64 = 10.0 => Bound::at_least(1.0).saying("", " is below 1").helping("at least 1");
         /// How long an egress waits for forward feedback before it reports unasked. Source: NBP, Table 1 (`AsynchInterval`).
-        asynch_interval: Span = Span::from_millis(10) => bound::DURATION;
+        asynch_interval: Span = Span::from_millis(10) => ROUNDS;
         /// Whether unasked reports repeat at that interval for as long as no forward feedback comes; else one per lapse.
         /// Source: assumed; the document's text and its Fig. 5 can be read both ways.
         asynch_repeats: bool = false;

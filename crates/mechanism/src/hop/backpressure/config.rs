@@ -8,6 +8,8 @@ use alloc::format;
 use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Span};
 
+use crate::ROUNDS;
+
 words! {
     /// What routers tell their neighbours.
     pub enum Feedback {
@@ -63,7 +65,7 @@ parameters! {
     #[derive(Copy)]
     pub struct BackPressureConfig {
         /// The sampling period, after which shares are computed. Source: assumed; the document has none.
-        period: Span = Span::from_millis(10) => bound::DURATION;
+        period: Span = Span::from_millis(10) => ROUNDS;
         /// One cell in so many is a resource management cell (`Nrm`); on other links one message per so many times 53 bytes.
         /// Source: ATM Forum, Traffic Management 4.0.
         nrm: u32 = 32 => Bound::between(2, 65_536).saying("one cell in ", "");

@@ -50,7 +50,7 @@ use tidegate_units::{BitRate, Span, Time};
 use super::wire::{self, Advice, Encoder, FlowName, Message, Report};
 use super::{HopControl, HopOut, Neighbor, Port, PortId};
 use crate::random::{KeyedHash, Substream};
-use crate::{Context, Variable};
+use crate::{Context, ROUNDS, Variable};
 use flow::{Flow, Table};
 
 /// Largest message on the wire without its headers: with them an Ethernet packet.
@@ -96,7 +96,7 @@ parameters! {
         /// The factor of the ratio per interval while it decays. Source: NBQ, Fig. 12 (`DECR_DISCARD`).
         decrease: f64 = 0.6 => RATIO;
         /// The time between two estimates, and between two messages. Source: NBQ, Fig. 12 (`EST_INTERVAL`).
-        interval: Span = Span::from_millis(100) => bound::DURATION;
+        interval: Span = Span::from_millis(100) => ROUNDS;
         /// The weight of the previous ratio. Source: NBQ, Fig. 12 (`WEIGHT`).
         weight: f64 = 0.8 => RATIO;
         /// How long a silent flow, or neighbour, is remembered. Source: NBQ, Fig. 12 (`ALLOW_IDLE`).

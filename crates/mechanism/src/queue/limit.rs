@@ -40,7 +40,8 @@ impl QueueLimit {
         Self { bytes, packets, configured }
     }
 
-    /// Whether `packet` may join behind `queue`. A limit in time or bytes below one packet still holds one.
+    /// Whether `packet` may join behind `queue`. A limit in time below one packet still holds one; one in
+    /// bytes holds none, for a buffer has no more bytes than it has.
     #[inline]
     pub fn admits(&self, queue: Backlog, packet: &Packet) -> bool {
         queue.packets < self.packets

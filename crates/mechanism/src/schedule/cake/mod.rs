@@ -100,8 +100,11 @@ impl Shared {
         let adjusted = self.accounting.adjusted(packet.wire_bytes);
         if self.shaper.rate.is_some() {
             let time = duration(adjusted, tin.rate);
-            tin.time_next =
-                if tin.time_next < now { tin.time_next + time } else { tin.time_next.max(now + time) };
+            tin.time_next = if tin.time_next < now {
+                tin.time_next.saturating_add(time)
+            } else {
+                tin.time_next.max(now.saturating_add(time))
+            };
             self.shaper.advance(adjusted, is_sent);
         }
         adjusted

@@ -86,9 +86,11 @@ impl Shaper {
     #[inline]
     pub(super) fn advance(&mut self, adjusted: u64, is_sent: bool) {
         let time = duration(adjusted, self.rate);
-        self.time_next += time;
+        // Drops of a flood that count as sent take the clock centuries ahead.
+        self.time_next = self.time_next.saturating_add(time);
         if is_sent {
-            self.failsafe_next += time + Span::from_nanos(time.as_nanos() / 2);
+            let half = Span::from_nanos(time.as_nanos() / 2);
+            self.failsafe_next = self.failsafe_next.saturating_add(time).saturating_add(half);
         }
     }
 }
@@ -136,5 +138,20 @@ mod tests {
         shaper.advance(1000, false);
         assert_eq!(shaper.ready_at(at(5_000)), at(1_505_000), "the second clock knows nothing of drops");
         assert_eq!(Shaper::new(None).ready_at(at(7)), at(7));
+    }
+
+    #[test]
+    fn a_flood_of_drops_takes_the_clock_to_the_end_of_time_and_not_around_it() {
+        let mut shaper = Shaper::new(Some(BitRate::from_bps(512)));
+        shaper.begin(Time::from_nanos(1));
+        (0..3).for_each(|_| shaper.advance(u64::MAX / 2, false));
+        assert_eq!(shaper.time_next, Time::MAX);
+        assert_eq!(
+            shaper.ready_at(Time::from_nanos(1)),
+            Time::from_nanos(1),
+            "what is sent goes by the second clock"
+        );
+        (0..3).for_each(|_| shaper.advance(u64::MAX / 2, true));
+        assert_eq!(shaper.ready_at(Time::from_nanos(1)), Time::MAX);
     }
 }

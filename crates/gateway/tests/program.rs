@@ -81,6 +81,10 @@ fn a_file_is_right_or_what_is_wrong_is_said_with_its_place() {
         run("tidegate-gateway", &["check", shown(&file)])
     };
     assert!(check(&text).unwrap().ends_with("is right: 1 site (b)\n"));
+    for flag in ["-c", "--config"] {
+        let said = run("tidegate-gateway", &["check", flag, shown(&file)]);
+        assert!(said.unwrap().ends_with("is right: 1 site (b)\n"), "{flag}");
+    }
     let swapped = check(&text.replace(public.trim(), own.trim())).unwrap_err();
     assert!(swapped.contains("sites.b.public_key") && swapped.contains("this gateway itself"), "{swapped}");
     let many = check(&text.replacen("[gateway]\n", "[gateway]\nthreads = 16\n", 1)).unwrap();

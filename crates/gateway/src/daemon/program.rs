@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::{Shell, generate};
 use serde_json::{Value, json};
 
@@ -35,13 +35,29 @@ struct Gateway {
     command: GatewayCommand,
 }
 
+/// The configuration: the first word behind the command, or, as many other programs have it, what follows `-c`.
+#[derive(Args)]
+struct Named {
+    /// The configuration.
+    #[arg(default_value = DEFAULT_FILE)]
+    file: PathBuf,
+    /// The same, for who is used to it.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+}
+
+impl Named {
+    fn file(self) -> PathBuf {
+        self.config.unwrap_or(self.file)
+    }
+}
+
 #[derive(Subcommand)]
 enum GatewayCommand {
     /// Run until a signal ends it.
     Run {
-        /// The configuration.
-        #[arg(default_value = DEFAULT_FILE)]
-        file: PathBuf,
+        #[command(flatten)]
+        named: Named,
         /// Record what it does into this new file, for `tidegate-gateway replay`.
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
@@ -51,9 +67,8 @@ enum GatewayCommand {
     },
     /// Say whether a configuration is right, and change nothing.
     Check {
-        /// The configuration.
-        #[arg(default_value = DEFAULT_FILE)]
-        file: PathBuf,
+        #[command(flatten)]
+        named: Named,
     },
     /// Let what was recorded happen once more, and compare every verdict.
     Replay {
@@ -75,9 +90,8 @@ enum GatewayCommand {
     },
     /// Take the routes away that drop packets for other sites while the daemon does not run.
     Open {
-        /// The configuration.
-        #[arg(default_value = DEFAULT_FILE)]
-        file: PathBuf,
+        #[command(flatten)]
+        named: Named,
     },
 }
 
@@ -177,11 +191,12 @@ fn ended(text: &str) -> String {
 
 fn gateway(cli: Gateway) -> Result<u8, String> {
     match cli.command {
-        GatewayCommand::Run { file, record, site } => {
-            run::run(&file, record.as_deref().map(|path| (path, site.as_deref())))?;
+        GatewayCommand::Run { named, record, site } => {
+            run::run(&named.file(), record.as_deref().map(|path| (path, site.as_deref())))?;
         }
         GatewayCommand::Replay { file, json } => return parity::replay(&file, json),
-        GatewayCommand::Check { file } => {
+        GatewayCommand::Check { named } => {
+            let file = named.file();
             let plan = run::check(&file)?;
             let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
             let names = plan.names().join(", ");
@@ -214,8 +229,8 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
         GatewayCommand::Completion { shell } => {
             complete(shell, &mut Gateway::command(), "tidegate-gateway")?;
         }
-        GatewayCommand::Open { file } => {
-            let plan = super::config::open(&file).map_err(|why| why.render())?;
+        GatewayCommand::Open { named } => {
+            let plan = super::config::open(&named.file()).map_err(|why| why.render())?;
             routes::open(&plan.networks());
             // And what an earlier file said.
             routes::open(&made_before(plan.state.as_deref()).networks);

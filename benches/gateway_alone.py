@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import tidegate  # noqa: E402
 from tidegate import stats  # noqa: E402
-from tidegate.two_sites import INNER, PORT, obstacle, quantile  # noqa: E402
+from tidegate.two_sites import INNER, PORT, network_of, obstacle, quantile  # noqa: E402
 
 # Of the daemon: packets of so many bytes inside, and what is around them outside: padding, tunnel, UDP, IPv4.
 MTU = 1420
@@ -130,7 +130,7 @@ mtu = {mtu}
 [sites.{other}]
 public_key = "{public}"
 endpoint = "{outer}:{port}"
-networks = ["{theirs}/24"]
+networks = ["{theirs}"]
 rate = {{ floor = "100kbit", max = "1Gbit", fallback = "1Mbit" }}
 """
 SEEDS = 8
@@ -164,7 +164,7 @@ def daemon(folder: Path, site: str):
     file = folder / f"{site}.toml"
     file.write_text(
         CONFIGURATION.format(
-            folder=folder, site=site, other=other, mtu=MTU, inner=INNER[site], theirs=INNER[other],
+            folder=folder, site=site, other=other, mtu=MTU, inner=INNER[site], theirs=network_of(INNER[other], 24),
             public=(folder / f"{other}.pub").read_text(), port=PORT,
             outer=os.environ[f"TIDEGATE_ADDRESS_{other.upper()}"],
         )

@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -109,6 +110,11 @@ while True:
 
 class SetupError(TidegateError):
     """The machine does not do what two sites need."""
+
+
+def network_of(address: str, length: int) -> str:
+    """The network of that length in which an address is, as a gateway's file has it."""
+    return str(ip_network(f"{address}/{length}", strict=False))
 
 
 def obstacle() -> str | None:
@@ -286,11 +292,11 @@ class TwoSites(Built):
             )
             public[site] = made.stdout.strip()
         for site, other in (("a", "b"), ("b", "a")):
-            addresses, networks = [f"{INNER[site]}/24"], [f"{INNER[other]}/24"]
+            addresses, networks = [f"{INNER[site]}/24"], [network_of(INNER[other], 24)]
             endpoint = OUTER[other]
             if self.is_v6:
                 addresses.append(f"{INNER6[site]}/64")
-                networks.append(f"{INNER6[other]}/64")
+                networks.append(network_of(INNER6[other], 64))
                 endpoint = f"[{OUTER6[other]}]"
             self.file(site).write_text(
                 f'[gateway]\nprivate_key_file = "{self.folder / site}.key"\n'

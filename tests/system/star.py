@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.two_sites import Built, end_processes
+from tidegate.two_sites import Built, end_processes, network_of
 
 HUB = "hub"
 SPOKES = ("s0", "s1", "s2", "s3")
@@ -176,7 +176,7 @@ class Star(Built):
         for site in SPOKES:
             text += f'[sites.{site}]\npublic_key = "{self.keys[site]}"\n'
             text += f'endpoint = "{self.outer(site, 2)}:{PORT}"\n'
-            text += f'networks = ["{self.inner(site)}/16"]\nrate = {rates}\n{(more or {}).get(site, "")}\n'
+            text += f'networks = ["{network_of(self.inner(site), 16)}"]\nrate = {rates}\n{(more or {}).get(site, "")}\n'
         self.configure(HUB, text, f"threads = {threads}\n")
 
     def start(

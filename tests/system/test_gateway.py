@@ -86,7 +86,7 @@ def test_a_wrong_file_changes_nothing_and_a_right_one_does(sites):
     before = sites.status("a")
     for wrong, said in (
         (right.replace("endpoint", "endpont"), "did you mean `endpoint`?"),
-        (right.replace("10.2.0.1/24", "10.3.0.1/24"), "sites.*.networks"),
+        (right.replace("10.2.0.0/24", "10.3.0.0/24"), "sites.*.networks"),
         ("", "gateway"),
     ):
         file.write_text(wrong)
@@ -109,7 +109,7 @@ def test_everything_through_the_tunnel_needs_another_way_to_the_other_end(gatewa
     with TwoSites(gateway) as sites:
         sites.configure(RATES)
         file, name = sites.file("a"), sites.namespace("a")
-        behind = f'networks = ["{INNER["b"]}/24"]'
+        behind = f'networks = ["{two_sites.network_of(INNER["b"], 24)}"]'
         file.write_text(file.read_text().replace(behind, 'networks = ["0.0.0.0/0"]'))
         router = two_sites.ROUTER["a"]
 

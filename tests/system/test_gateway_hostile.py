@@ -285,7 +285,7 @@ def test_a_daemon_takes_away_what_its_file_says_no_more(sites):
             log.write("BEGIN")
 
     right = file.read_text()
-    wide = right.replace(f'"{INNER["b"]}/24"]', f'"{INNER["b"]}/24", "10.77.0.0/16"]')
+    wide = right.replace('"10.2.0.0/24"]', '"10.2.0.0/24", "10.77.0.0/16"]')
     wide = wide.replace(f'address = ["{INNER["a"]}/24"', f'address = ["{INNER["a"]}/24", "10.66.0.1/24"')
     assert wide.count("10.77") == wide.count("10.66") == 1
     ip("route", "add", "10.88.0.0/16", "via", ROUTER["a"], "metric", "10")

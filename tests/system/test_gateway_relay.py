@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.two_sites import INNER, PORT, ROUTER, START_S, SetupError, TwoSites, told
+from tidegate.two_sites import INNER, PORT, ROUTER, START_S, SetupError, TwoSites, network_of, told
 
 MARK = "this-is-for-the-other-site-alone"
 EVERY_S = 0.02
@@ -29,7 +29,7 @@ networks = ["10.3.0.0/24"]
 rate = {{ floor = "1Mbit", max = "100Mbit", fallback = "8Mbit" }}
 [sites.{other}]
 public_key = "{public}"
-networks = ["{theirs}/24"]
+networks = ["{theirs}"]
 via = "r"
 """
 RELAY = """[gateway]
@@ -68,7 +68,7 @@ def sites(gateway):
         for own, other in SITES.items():
             files[own] = END.format(
                 folder=made.folder, own=own, other=other, relay=keys["middle"], public=keys[other],
-                inner=INNER[own], theirs=INNER[other], router=ROUTER[own], port=PORT,
+                inner=INNER[own], theirs=network_of(INNER[other], 24), router=ROUTER[own], port=PORT,
             )  # fmt: skip
         assert all(len(text.splitlines()) <= 25 for text in files.values())
         for site, text in files.items():

@@ -3,6 +3,7 @@
 //! [`read`] understands the text, with errors that name file, line and key. [`Keys`] reads the files with secrets that it names, once:
 //! later the daemon has no rights to.
 
+mod endpoint;
 mod keys;
 mod reader;
 mod recorded;
@@ -285,10 +286,14 @@ pub struct PeerPlan {
 /// Everything that is wrong with it.
 pub fn read(name: &str, text: &str) -> Result<Plan, ConfigErrors> {
     let document = Document::from_text(name, text, FORMAT)?;
-    let file: File = document.read()?;
     let mut problems = Problems::default();
     let site = Site { tree: document.root(), section: "", name: "" };
-    let plan = Reader { site, problems: &mut problems }.plan(&file);
+    let mut reader = Reader { site, problems: &mut problems, listen: None };
+    reader.rates_alone();
+    if !reader.problems.is_empty() {
+        return problems.finish(None, document.sources());
+    }
+    let plan = reader.plan(&document.read()?);
     problems.finish(plan, document.sources())
 }
 

@@ -2,23 +2,24 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
 use ipnet::IpNet;
 use tidegate_document::error::Problems;
+use tidegate_document::tree::Table;
 use tidegate_document::{Site, suggest};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
 use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
 use tidegate_packet::Dscp;
 use tidegate_parameters::Report;
+use tidegate_units::BitRate;
 
 use super::super::rounds::Pace;
 use super::{
     ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
-    WhenStopped, decode_key,
+    WhenStopped, decode_key, endpoint,
 };
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
 use crate::tunnel::wireguard::site_id;
@@ -27,6 +28,8 @@ use crate::tunnel::wireguard::site_id;
 pub(super) struct Reader<'a> {
     pub site: Site<'a>,
     pub problems: &'a mut Problems,
+    /// Where datagrams come in, once that is read.
+    pub listen: Option<IpAddr>,
 }
 
 impl Reader<'_> {
@@ -59,12 +62,30 @@ impl Reader<'_> {
         parsed
     }
 
+    /// Rates that are no tables are wrong in a way of their own: what is wanted is shown by what stands there.
+    pub fn rates_alone(&mut self) {
+        let sites = self.site.tree.as_table().and_then(|root| root.get("sites")?.as_table());
+        for (name, entry) in sites.into_iter().flat_map(Table::iter) {
+            let rate = entry.tree.as_table().and_then(|site| site.get("rate"));
+            let Some(rate) = rate.filter(|rate| rate.as_table().is_none()) else { continue };
+            let is_rate =
+                |text: &&str| text.parse::<BitRate>().is_ok_and(|rate| rate >= BitRate::from_mbps(2));
+            let max = rate.as_text().filter(is_rate).unwrap_or("20Mbit");
+            self.say(
+                &["sites", name, "rate"],
+                "is a table of `floor`, `max` and `fallback`, and no rate alone",
+                format!("like {{ max = \"{max}\" }}, or {{ floor = \"1Mbit\", max = \"{max}\", fallback = \"2Mbit\" }}"),
+            );
+        }
+    }
+
     pub fn plan(&mut self, file: &File) -> Option<Plan> {
         let gateway = &file.gateway;
         self.check(&["gateway"], gateway);
         let status = file.status.clone().unwrap_or_default();
         let fail = file.fail.unwrap_or_default();
         let listen = self.parse(&["gateway", "listen"], &gateway.listen, "address with a port", "[::]:51820");
+        self.listen = listen.map(|at: SocketAddr| at.ip());
         let addresses: Vec<IpNet> = gateway
             .address
             .iter()
@@ -205,18 +226,19 @@ impl Reader<'_> {
             self.say(&key("public_key"), "is no key", "44 characters, as `tidegatectl keygen` shows them");
         }
         if let Some(endpoint) = &table.endpoint
-            && endpoint
-                .rsplit_once(':')
-                .is_none_or(|(host, port)| host.is_empty() || port.parse::<NonZeroU16>().is_err())
+            && let Err((why, help)) = endpoint::judge(endpoint, self.listen)
         {
-            self.say(
-                &key("endpoint"),
-                format!("`{endpoint}` has no port"),
-                "like \"b.example.net:51820\" or \"[2001:db8::1]:51820\"",
-            );
+            self.say(&key("endpoint"), why, help);
         }
         let networks = table.networks.iter().filter_map(|text| {
             let network: IpNet = self.parse(&key("networks"), text, "network", "10.2.0.0/24")?;
+            if network != network.trunc() {
+                // `ip route` refuses it as well. Where it was meant as one host, all of the network would be taken.
+                let message = format!("{network} is an address in a network, and no network");
+                let host = IpNet::from(network.addr());
+                let help = format!("\"{}\" for the network, \"{host}\" for this host alone", network.trunc());
+                self.say(&key("networks"), message, help);
+            }
             Some(network.trunc())
         });
         let networks = networks.collect();
@@ -279,15 +301,28 @@ impl Reader<'_> {
     fn compare(&mut self, file: &File, names: &[&str]) {
         let mut keys: HashMap<&str, &str> = HashMap::new();
         let mut networks: HashMap<IpNet, &str> = HashMap::new();
-        let own: Vec<IpAddr> =
-            file.gateway.address.iter().filter_map(|text| Some(text.parse::<IpNet>().ok()?.addr())).collect();
+        let around: Vec<IpNet> =
+            file.gateway.address.iter().filter_map(|text| text.parse::<IpNet>().ok()).collect();
+        let own: Vec<IpAddr> = around.iter().map(IpNet::addr).collect();
         for &name in names {
             let table = &file.sites[name];
-            if let Some(other) = keys.insert(&table.public_key, name) {
+            // Blanks around it make no other key.
+            if let Some(other) = keys.insert(table.public_key.trim(), name) {
                 self.say(
                     &["sites", name, "public_key"],
                     format!("is that of site `{other}` too"),
                     "each site has its own key",
+                );
+            }
+            // The kernel makes a route to the network of each address, which goes first.
+            let end = table.endpoint.as_ref().and_then(|text| text.parse::<SocketAddr>().ok());
+            if let Some((end, network)) = end.and_then(|end| {
+                Some((end.ip(), around.iter().find(|network| network.contains(&end.ip()))?.trunc()))
+            }) {
+                self.say(
+                    &["sites", name, "endpoint"],
+                    format!("{end} is in {network} of `gateway.address`, which goes through the tunnel, and so would its datagrams"),
+                    "its address outside; or another network inside",
                 );
             }
             for network in table.networks.iter().filter_map(|text| text.parse::<IpNet>().ok()) {

@@ -60,6 +60,29 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
             "10.2.0.0/40",
             "gateway.toml:7:12: sites.b.networks: `10.2.0.0/40` is no network (like \"10.2.0.0/24\")",
         ),
+        (
+            "10.2.0.0/24",
+            "10.2.0.1/16",
+            "gateway.toml:7:12: sites.b.networks: 10.2.0.1/16 is an address in a network, and no network \
+             (\"10.2.0.0/16\" for the network, \"10.2.0.1/32\" for this host alone)",
+        ),
+        (
+            "fd00:2::/64",
+            "fd00:2::1/64",
+            "(\"fd00:2::/64\" for the network, \"fd00:2::1/128\" for this host alone)",
+        ),
+        (
+            "192.0.2.2:51820",
+            "10.9.0.2:51820",
+            "gateway.toml:6:12: sites.b.endpoint: 10.9.0.2 is in 10.9.0.0/24 of `gateway.address`",
+        ),
+        ("192.0.2.2:51820", "2001:db8::1", "(\"[2001:db8::1]:51820\")"),
+        (
+            "{ floor = \"2Mbit\", max = \"100Mbit\", fallback = \"8Mbit\" }",
+            "\"30Mbit\"",
+            "gateway.toml:8:8: sites.b.rate: is a table of `floor`, `max` and `fallback`, and no rate alone \
+             (like { max = \"30Mbit\" }, or { floor = \"1Mbit\", max = \"30Mbit\", fallback = \"2Mbit\" })",
+        ),
         ("2.2:51820", "2.2:0", "gateway.toml:6:12: sites.b.endpoint: `192.0.2.2:0` has no port"),
         ("fd00:2::/64", "10.9.0.1/32", "sites.b.networks: 10.9.0.1/32 is an address of this gateway itself"),
         (
@@ -85,10 +108,12 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
 
 #[test]
 fn sites_do_not_share_keys_or_networks() {
-    let twice = format!("{TEXT}[sites.c]\npublic_key = '{KEY}'\nnetworks = ['10.2.0.7/24']\n");
+    let twice = format!("{TEXT}[sites.c]\npublic_key = '{KEY}'\nnetworks = ['10.2.0.0/24']\n");
     let said = errors(&twice);
     assert!(said.contains("sites.c.public_key: is that of site `b` too"), "{said}");
-    assert!(said.contains("sites.c.networks: 10.2.0.7/24 is behind site `b` too"), "{said}");
+    let blank = errors(&twice.replace(&format!("'{KEY}'"), &format!("' {KEY}'")));
+    assert!(blank.contains("sites.c.public_key: is that of site `b` too"), "{blank}");
+    assert!(said.contains("sites.c.networks: 10.2.0.0/24 is behind site `b` too"), "{said}");
 }
 
 #[test]

@@ -435,19 +435,19 @@ def list_(
     return command.list_things(what, as_json)
 
 
-@app.command(short_help="Explain a mechanism or a key of a file: parameters, units, source.")
+@app.command(short_help="Explain a mechanism, or a key of a file or of results: units, source.")
 def explain(
     name: Annotated[
         str,
         typer.Argument(
             metavar="NAME",
-            help="A name that `tidegate list mechanisms` prints, or a key, like ties or links.delay.",
+            help="A name that `tidegate list mechanisms` prints, or a key: links.delay, loss_ratio.",
             autocompletion=shells.mechanisms,
         ),
     ],
     as_json: Json = False,
 ) -> int:
-    """Explain a mechanism, or a key of a scenario: what it does, with units and defaults, its source."""
+    """Explain a mechanism, or a key of a scenario or of results: what it is, its unit, default and source."""
     from tidegate.commands import inspect as command
 
     return command.explain(name, as_json)

@@ -626,6 +626,29 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
     assert code == 3, err
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("goodput_bps", ["flows.NAME.goodput_bps  in results, bit/s", "Payload bits delivered."]),
+        ("loss_ratio", ["flows.NAME.loss_ratio  in results, 0 to 1", "links.NAME.loss_ratio"]),
+        ("lost_ratio", ["Of a series alone", "In the summary", "loss_ratio"]),
+        ("flows.call.delay_ms.p95", ["flows.NAME.delay_ms  in results, ms"]),
+        ("links.up.reverse.utilization", ["links.NAME.utilization  in results, 0 to 1"]),
+        ("links.up.drops_by_reason.early", ["links.NAME.drops_by_reason  in results, packets"]),
+        ("MOS", ['mos("FLOW", "CODEC", PLAY_OUT, "PACKET")  function of measures', "E-model"]),
+        ("seed", ["seed  integer", "seed  in results"]),
+    ],
+)
+@pytest.mark.real_core
+def test_explain_knows_keys_of_results_and_functions_of_measures(tidegate_command, asked, told):
+    code, out, _ = tidegate_command("explain", asked)
+    assert code == 0
+    for text in told:
+        assert text in out
+    _, out, _ = tidegate_command("explain", asked, "--json")
+    assert json.loads(out)["results"]
+
+
 def test_explain_names_what_is_close(tidegate_command):
     code, _, err = tidegate_command("explain", "rde")
     assert code == 2

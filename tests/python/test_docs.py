@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import measure
+from tidegate import measure, summary_keys
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -76,6 +76,22 @@ class TestReference:
         for name in make_tables.PAGES:
             # If not: python docs/make_tables.py
             assert make_tables.page(text_of(name), schema) == text_of(name), name
+
+    def test_what_explain_says_of_results_is_what_the_pages_say(self):
+        import make_meanings
+
+        entries = {"keys": make_meanings.of_results(), "functions": make_meanings.of_measures()}
+        # If not: python docs/make_meanings.py
+        assert json.loads(make_meanings.TARGET.read_text(encoding="utf-8")) == entries
+
+    def test_explain_knows_every_key_of_a_summary_and_every_function_of_measures(self):
+        import make_meanings
+
+        told = {entry["path"] for entry in make_meanings.of_results()}
+        for key in (*summary_keys.FLOW, *summary_keys.TCP, *summary_keys.MULTICAST):
+            assert f"flows.NAME.{key}" in told, key
+        assert {f"links.NAME.{key}" for key in summary_keys.LINK if key != "fluid"} <= told
+        assert {entry["path"] for entry in make_meanings.of_measures()} == set(measure.FUNCTIONS)
 
     def test_the_page_of_figures_is_written_from_the_experiments(self):
         specification = importlib.util.spec_from_file_location("make_documents", DOCS / "make_documents.py")

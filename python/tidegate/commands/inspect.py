@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, config_errors, display, library, reach
+from tidegate import _core, config_errors, display, library, paths, reach
 from tidegate.commands import parse_overrides
 from tidegate.errors import EXIT_INVALID, InvalidFileError, MeasureError, UsageError
 from tidegate.experiment import Experiment, Overrides
@@ -143,7 +143,7 @@ def _names(listed: list[dict[str, Any]]) -> list[str]:
 
 
 def explain(name: str, as_json: bool) -> int:
-    """Explain a mechanism (`FAMILY/NAME` where a name means two things) or a key of a file."""
+    """Explain a mechanism (`FAMILY/NAME` where a name means two things), a key of a file or of results."""
     listed = _mechanisms(json.loads(_core.list_mechanisms()))
     names = _names(listed)
     full = [f"{each.get('family')}/{name}" for each, name in zip(listed, names, strict=True)]
@@ -152,8 +152,12 @@ def explain(name: str, as_json: bool) -> int:
     if name in names + full:
         return _explain_mechanism(name, full, as_json)
     keys = json.loads(_core.list_keys())
+    results = _of_results(name)
     if found := matching_keys(name, [key["path"] for key in keys]):
-        _explain_keys([key for key in keys if key["path"] in found], listed, as_json)
+        _explain_keys([key for key in keys if key["path"] in found], results, listed, as_json)
+        return 0
+    if results:
+        _explain_keys([], results, listed, as_json)
         return 0
     place, _, last = name.rpartition(".")
     kinds = _kinds_at(place, keys, listed)
@@ -163,10 +167,35 @@ def explain(name: str, as_json: bool) -> int:
     if place:
         close = _near_paths(place, last, [key["path"] for key in keys], kinds)
     else:
-        known = list(dict.fromkeys([*names, *(key["name"] for key in keys)]))
+        of_results = (key["path"].rpartition(".")[2] for key in _meanings())
+        known = list(dict.fromkeys([*names, *(key["name"] for key in keys), *of_results]))
         close = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(close)}?" if close else "see `tidegate list mechanisms`"
-    raise UsageError(f"no mechanism and no key of a file is called {name!r}; {hint}")
+    raise UsageError(f"no mechanism and no key of a file or of results is called {name!r}; {hint}")
+
+
+def _meanings() -> list[dict[str, str]]:
+    """What keys of results mean, and functions of measures: `docs/make_meanings.py` writes it."""
+    text = (Path(__file__).parents[1] / "meanings.json").read_text(encoding="utf-8")
+    return [entry for entries in json.loads(text).values() for entry in entries]
+
+
+# What a key of results may have below it, all meant by its own entry.
+_BELOW = ("mean", "min", "max", "p50", "p95", "p99")
+
+
+def _of_results(name: str) -> list[dict[str, str]]:
+    """The keys of results, and the functions of measures, that a name or a path may mean."""
+    parts = name.split(".")
+    # The other direction of a link has the same keys.
+    parts = [part for part in parts if part != "reverse" or len(parts) == 1]
+    if len(parts) > 1 and (parts[-1] in _BELOW or parts[-2] in paths.BY_REASON):
+        parts.pop()
+    entries = _meanings()
+    for wanted in (".".join(parts), ".".join(parts).lower()):
+        if found := matching_keys(wanted, [entry["path"] for entry in entries]):
+            return [entry for entry in entries if entry["path"] in found]
+    return []
 
 
 def _near_paths(place: str, last: str, known: list[str], kinds: list[dict[str, Any]]) -> list[str]:
@@ -205,7 +234,7 @@ def _explain_parameter(name: str, having: list[tuple[dict[str, Any], dict[str, A
     print(display.table(columns, rows, [False] * len(columns), fit=True))
 
 
-def matching_keys(name: str, paths: list[str]) -> list[str]:
+def matching_keys(name: str, there: list[str]) -> list[str]:
     """The key at that path, whatever stands for its `NAME`, or all whose paths end so."""
     wanted = name.split(".")
 
@@ -218,12 +247,16 @@ def matching_keys(name: str, paths: list[str]) -> list[str]:
     def ends(path: str) -> bool:
         return [part for part in path.split(".") if part != "NAME"][-len(wanted) :] == wanted
 
-    return [path for path in paths if fits(path)] or [path for path in paths if ends(path)]
+    return [path for path in there if fits(path)] or [path for path in there if ends(path)]
 
 
-def _explain_keys(keys: list[dict[str, Any]], listed: list[dict[str, Any]], as_json: bool) -> None:
+def _explain_keys(
+    keys: list[dict[str, Any]], results: list[dict[str, str]], listed: list[dict[str, Any]], as_json: bool
+) -> None:
+    """Keys of a file, then keys of results that are called alike."""
     if as_json:
-        print(json.dumps({"schema_version": 1, "keys": keys}, indent=1, ensure_ascii=False))
+        of_results = {"results": results} if results else {}
+        print(json.dumps({"schema_version": 1, "keys": keys} | of_results, indent=1, ensure_ascii=False))
         return
     for number, key in enumerate(keys):
         if number:
@@ -236,6 +269,14 @@ def _explain_keys(keys: list[dict[str, Any]], listed: list[dict[str, Any]], as_j
         if kinds := [each["kind"] for each in listed if key.get("family") == each.get("family", "")]:
             told = f"One of: {', '.join(kinds)}; by its name, or as a table with that as `kind`."
             print(display.wrapped(told, "    "))
+
+    for number, entry in enumerate(results):
+        if number or keys:
+            print()
+        what = "function of measures" if "call" in entry else "in results"
+        facts = f"{what}, {entry['unit']}" if entry.get("unit") else what
+        print(f"{display.coloured(entry.get('call', entry['path']), 'title')}  {facts}")
+        print(display.wrapped(entry["about"], "    "))
 
 
 def _print_parameter(entry: dict[str, Any], name: str) -> None:

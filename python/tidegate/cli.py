@@ -61,6 +61,10 @@ def _options(
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario file (TOML).")],
     overrides: Overrides = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Run this version of an experiment, not the file itself."),
+    ] = None,
     allowed: Allowed = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers.")] = None,
     as_json: Json = False,
@@ -90,7 +94,18 @@ def run(
     reach.allow(allowed)
     places = [place.strip() for place in trace_at.split(",") if place.strip()]
     return command.run(
-        scenario, overrides or [], seed, as_json, timing, trace, places, trace_drops, out, force, cores
+        scenario,
+        overrides or [],
+        seed,
+        as_json,
+        timing,
+        trace,
+        places,
+        trace_drops,
+        out,
+        force,
+        cores,
+        variant,
     )
 
 

@@ -154,3 +154,39 @@ def test_points_are_checked_one_at_a_time_and_each_once(tmp_path):
     assert (counted.built, counted.most) == (4, 1)
     with pytest.raises(tidegate.MeasureError, match="checks: no flow 'udp'; there are: tcp"):
         each.check([("checks", "flows.udp.throughput_bps")])
+
+
+VERSIONS = NETWORK.replace(
+    "axes.rate", 'variants.slow = { set = { "links.bottleneck.rate" = "100kbit" } }\naxes.rate'
+)
+
+
+@pytest.mark.real_core
+def test_run_takes_a_variant_and_what_is_set_wins_over_it(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(VERSIONS)
+
+    def rate(*more):
+        return json.loads(tidegate_command("run", path, "--json", *more)[1])["links"]["bottleneck"][
+            "rate_bps"
+        ]
+
+    assert rate() == 1e6
+    assert rate("--variant", "slow") == 1e5
+    assert rate("--variant", "slow", "--set", "links.bottleneck.rate=3Mbit") == 3e6
+    code, _, said = tidegate_command("run", path, "--variant", "slwo")
+    assert code == 2 and "--variant slwo" in said and "there are: slow" in said
+    path.write_text(NETWORK)
+    assert "has no variants" in tidegate_command("run", path, "--variant", "slow")[2]
+
+
+@pytest.mark.real_core
+def test_a_sweep_does_not_replace_the_result_of_a_run_unasked(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    assert tidegate_command("run", path, "-o", "kept")[0] == 0
+    code, _, said = tidegate_command("sweep", path, "-o", "kept")
+    assert code == 2 and "kept holds the result of `tidegate run`" in said and "--fresh" in said
+    assert json.loads((tmp_path / "kept/result.json").read_text())["kind"] == "run"
+    assert tidegate_command("sweep", path, "-o", "kept", "--fresh")[0] == 0
+    assert tidegate_command("sweep", path, "-o", "kept")[0] == 0

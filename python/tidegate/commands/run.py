@@ -30,8 +30,9 @@ def run(
     out: Path | None,
     force: bool = False,
     cores: int = 1,
+    variant: str | None = None,
 ) -> int:
-    """Run `path`; the summary goes to stdout, the cost to stderr."""
+    """Run `path`, or a `variant` of it; the summary goes to stdout, the cost to stderr."""
     library.require_file(path)
     if out is not None:
         store.require_place(out)
@@ -41,7 +42,10 @@ def run(
     for key, file in files.items():
         if file is not None:
             store.require_file(file, f"--{key.replace('_', '-')}")
-    scenario = _core.Scenario.from_file(path, parse_overrides(overrides), reach.of(path))
+    sets = parse_overrides(overrides)
+    if variant is not None:
+        sets = [*_set_by(variant, path, sets), *sets]
+    scenario = _core.Scenario.from_file(path, sets, reach.of(path))
     for warning in scenario.warnings:
         progress_line(warning)
     named = {}
@@ -66,7 +70,7 @@ def run(
         print(run_summary(title, summary, scenario.duration_s, scenario.warmup_s, used_seed))
     if out is not None:
         try:
-            _store(out, path, parse_overrides(overrides), scenario, result, used_seed)
+            _store(out, path, sets, scenario, result, used_seed)
         except OSError as error:
             raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
@@ -75,6 +79,16 @@ def run(
     if timing:
         _say_timing(result.timing, as_json)
     return 0
+
+
+def _set_by(variant: str, path: Path, overrides: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What a variant of an experiment sets; `overrides` win over it."""
+    raw = json.loads(_core.Experiment.from_file(path, overrides, reach.of(path)).to_json())
+    variants = raw.get("variants") or {}
+    if variant not in variants:
+        there = f"there are: {', '.join(variants)}" if variants else f"{path} has no variants"
+        raise UsageError(f"--variant {variant}: no variant is called so; {there}")
+    return list(variants[variant].get("set", {}).items())
 
 
 def _watched(scenario: _core.Scenario, **options: Any) -> _core.RunResult:

@@ -29,6 +29,8 @@ def sweep(
     checks.require_fits(expected, each.info)
     target = out or Path("results") / experiment_id
     store.require_place(target)
+    if not fresh:
+        store.require_not_a_run(target)
     with store.locked(target):
         tasks = each.tasks(quick, seeds, measures=expected.measures)
         return _run(each, Finished(target, tasks, resume, fresh), path, expected, quick, workers, as_json)

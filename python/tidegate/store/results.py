@@ -254,6 +254,18 @@ def _is_as_written(folder: Path) -> bool:
         return False
 
 
+def require_not_a_run(target: Path) -> None:
+    """Refuse to put an experiment in the place of what `tidegate run` kept, which none of its points is."""
+    try:
+        kind = json.loads((target / _MANIFEST).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # for others to say
+    if kind == "run":
+        raise UsageError(
+            f"{target} holds the result of `tidegate run`: give another --out, or add --fresh to replace it"
+        )
+
+
 def kept_points(folder: Path) -> tuple[list[PointResult], int]:
     """The points of a result folder, of whatever version, and how many are damaged or were edited.
 

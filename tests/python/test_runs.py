@@ -190,3 +190,24 @@ def test_a_sweep_does_not_replace_the_result_of_a_run_unasked(tidegate_command, 
     assert json.loads((tmp_path / "kept/result.json").read_text())["kind"] == "run"
     assert tidegate_command("sweep", path, "-o", "kept", "--fresh")[0] == 0
     assert tidegate_command("sweep", path, "-o", "kept")[0] == 0
+
+
+@pytest.mark.real_core
+def test_a_mistake_of_the_whole_file_is_not_laid_to_a_variant(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(VERSIONS.replace('"A", "B"], rate', '"A", "BB"], rate'))
+    said = tidegate_command("sweep", path)[2]
+    assert "no node `BB`" in said and "in: variant" not in said
+    path.write_text(VERSIONS.replace('rate" = "100kbit', 'delay" = "100'))
+    assert "in: variant slow" in tidegate_command("sweep", path)[2]
+
+
+@pytest.mark.real_core
+def test_what_hides_behind_figures_is_told_with_them(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    figure = '[[figures]]\nid = "{}"\nx = "rate"\ny = "flows.tcp.goodput_bps"\n'
+    path.write_text(NETWORK.replace("axes.rate", "axis.rate") + figure.format("a"))
+    said = tidegate_command("validate", path)[2]
+    assert "unknown key `axis`" in said and "did you mean `axes`?" in said and "no axis `rate`" in said
+    path.write_text(NETWORK + (figure.format("a") + figure.format("b")).replace("[[figures]]", "[figures]"))
+    assert "write [[figures]] each time" in tidegate_command("validate", path)[2]

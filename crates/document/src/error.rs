@@ -61,6 +61,12 @@ impl ConfigError {
         Self { message, ..self.clone() }
     }
 
+    /// The same error, under the circumstances `context`.
+    #[must_use]
+    pub fn in_context(self, context: &str) -> Self {
+        Self { context: cut(context, CONTEXT_CHARS), ..self }
+    }
+
     /// Several lines: the message, the place, the offending line with a mark below it, the help.
     pub fn render(&self) -> String {
         self.rendered("error")
@@ -155,15 +161,6 @@ impl ConfigErrors {
     /// All errors with their lines, ready to print.
     pub fn render(&self) -> String {
         self.errors.iter().map(ConfigError::render).collect::<Vec<_>>().join("\n")
-    }
-
-    /// The same errors, each under the circumstances `context`.
-    pub fn in_context(mut self, context: &str) -> Self {
-        let context = cut(context, CONTEXT_CHARS);
-        for error in &mut self.errors {
-            error.context.clone_from(&context);
-        }
-        self
     }
 
     /// The errors themselves.

@@ -320,8 +320,16 @@ fn syntax_problems(text: &str, errors: &[toml::de::Error], source: u32) -> Vec<P
         } else if line.starts_with('[') {
             repeated = Some(line_start);
             let place = Place::new(source, line_start, line_start + line.len());
-            let help = "give one of them another name, or write what belongs together into one table";
-            problems.push(with_help("this table is there twice", help, place));
+            // Those are lists in every file.
+            let help = match line.trim_matches(['[', ']']).trim() {
+                name @ ("figures" | "events") => {
+                    format!("write [[{name}]] each time: it is a list of tables")
+                }
+                _ => {
+                    "give one of them another name, or write what belongs together into one table".to_owned()
+                }
+            };
+            problems.push(with_help("this table is there twice", &help, place));
         } else if !is_in_repeated {
             let help = "give one of them another name, or take one away";
             problems.push(with_help("duplicate key", help, Place::new(source, span.start, span.end)));

@@ -67,6 +67,9 @@ pub struct DocumentedParameter {
     pub why: Option<String>,
 }
 
+/// With how many variants it is tried whether a mistake is that of the whole file.
+const VARIANTS_COMPARED: usize = 16;
+
 /// A swept value.
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -216,19 +219,43 @@ impl Experiment {
     }
 
     fn build(&self, choice: &Choice) -> Result<Scenario, ConfigErrors> {
+        self.build_bare(choice).map_err(|errors| {
+            let point = self.point(choice.clone(), 1);
+            let variant = point.variant.map(|variant| format!("variant {variant}"));
+            let axes = point.axes.iter().map(|(name, value)| format!("{name} = {value}"));
+            let context: Vec<String> = variant.into_iter().chain(axes).collect();
+            let common = self.common_errors(choice);
+            let told = errors.into_vec().into_iter().map(|error| {
+                if common.contains(&error) { error } else { error.in_context(&context.join(", ")) }
+            });
+            ConfigErrors::new(told.collect())
+        })
+    }
+
+    /// Those errors that the file has by itself and with every variant: no variant is to blame.
+    fn common_errors(&self, choice: &Choice) -> Vec<ConfigError> {
+        let overrides = self.document.overrides();
+        let root = &self.document.root;
+        let Err(own) = scenario::build(root, &overrides, self.document.base.sources()) else {
+            return Vec::new();
+        };
+        let mut common = own.into_vec();
+        for variant in self.variant_choices().into_iter().take(VARIANTS_COMPARED) {
+            let with = self.build_bare(&Choice { variant, ..choice.clone() });
+            let errors = with.map_or_else(ConfigErrors::into_vec, |_| Vec::new());
+            common.retain(|error| errors.contains(error));
+        }
+        common
+    }
+
+    fn build_bare(&self, choice: &Choice) -> Result<Scenario, ConfigErrors> {
         let mut overrides = self.overrides(choice);
         overrides.extend(self.document.overrides());
         let mut files =
             self.axes.iter().zip(&choice.values).filter_map(|(axis, at)| axis.files.get(*at)).peekable();
         let laid = files.peek().is_some().then(|| over_files(files, self.document.base.root()));
         let root = laid.as_ref().unwrap_or(&self.document.root);
-        scenario::build(root, &overrides, self.document.base.sources()).map_err(|errors| {
-            let point = self.point(choice.clone(), 1);
-            let variant = point.variant.map(|variant| format!("variant {variant}"));
-            let axes = point.axes.iter().map(|(name, value)| format!("{name} = {value}"));
-            let context: Vec<String> = variant.into_iter().chain(axes).collect();
-            errors.in_context(&context.join(", "))
-        })
+        scenario::build(root, &overrides, self.document.base.sources())
     }
 
     /// Builds the scenario of every variant with the first values of all axes, and with each other value in turn; a

@@ -48,6 +48,11 @@ pub(super) fn read(document: &Document) -> Result<Experiment, ConfigErrors> {
         document: document.clone(),
     };
     reader.check(&experiment);
+    if !reader.problems.is_empty() {
+        // No scenario is built that could say it, and what was found may follow from it: axes in `[axis]`.
+        let whole = Site { tree: &root, section: "", name: "" };
+        report_unknown(whole, table, keys::file(), &mut reader.problems);
+    }
     replace_names(&mut experiment, table);
     reader.problems.finish(Some(experiment), document.base.sources())
 }

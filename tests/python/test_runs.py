@@ -211,3 +211,24 @@ def test_what_hides_behind_figures_is_told_with_them(tidegate_command, tmp_path)
     assert "unknown key `axis`" in said and "did you mean `axes`?" in said and "no axis `rate`" in said
     path.write_text(NETWORK + (figure.format("a") + figure.format("b")).replace("[[figures]]", "[figures]"))
     assert "write [[figures]] each time" in tidegate_command("validate", path)[2]
+
+
+@pytest.mark.real_core
+def test_an_interrupted_reproduction_names_the_folder_that_is_there(
+    tidegate_command, tmp_path, core, monkeypatch
+):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    (tmp_path / "expected.toml").write_text("")
+    kept = experiment.run_tasks
+
+    def interrupted(*arguments):
+        for count, point in enumerate(kept(*arguments)):
+            if count:
+                raise KeyboardInterrupt
+            yield point
+
+    monkeypatch.setattr(experiment, "run_tasks", interrupted)
+    code, _, said = tidegate_command("reproduce", path, "-o", "kept")
+    assert code == 130 and "kept in kept/mine.partial; --resume goes on" in said
+    assert (tmp_path / "kept/mine.partial").is_dir()

@@ -177,7 +177,8 @@ def _run_all(
     begin = time.perf_counter()
     done: dict[str, store.StoredResult] = {}
     with contextlib.ExitStack() as left:
-        left.enter_context(telling([work.finished for work in works], places.out))
+        kept = works[0].finished.folder if len(works) == 1 else places.out
+        left.enter_context(telling([work.finished for work in works], kept))
         bar = left.enter_context(progress.Progress(sum(len(work.missing()) for work in works), "reproducing"))
         pool = left.enter_context(workers.opened())
         upcoming = works

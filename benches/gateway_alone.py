@@ -164,7 +164,8 @@ def daemon(folder: Path, site: str):
     file = folder / f"{site}.toml"
     file.write_text(
         CONFIGURATION.format(
-            folder=folder, site=site, other=other, mtu=MTU, inner=INNER[site], theirs=network_of(INNER[other], 24),
+            folder=folder, site=site, other=other, mtu=MTU, inner=INNER[site],
+            theirs=network_of(INNER[other], 24),
             public=(folder / f"{other}.pub").read_text(), port=PORT,
             outer=os.environ[f"TIDEGATE_ADDRESS_{other.upper()}"],
         )

@@ -176,7 +176,8 @@ class Star(Built):
         for site in SPOKES:
             text += f'[sites.{site}]\npublic_key = "{self.keys[site]}"\n'
             text += f'endpoint = "{self.outer(site, 2)}:{PORT}"\n'
-            text += f'networks = ["{network_of(self.inner(site), 16)}"]\nrate = {rates}\n{(more or {}).get(site, "")}\n'
+            text += f'networks = ["{network_of(self.inner(site), 16)}"]\nrate = {rates}\n'
+            text += f"{(more or {}).get(site, '')}\n"
         self.configure(HUB, text, f"threads = {threads}\n")
 
     def start(

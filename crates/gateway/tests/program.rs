@@ -152,6 +152,26 @@ fn an_output_that_nobody_reads_is_no_failure_and_one_that_cannot_be_written_is_s
 }
 
 #[test]
+fn whatever_answers_is_shown_in_bounds_and_terminals_obey_none_of_it() {
+    let folder = Folder::new("answers");
+    let socket = folder.0.join("socket");
+    let daemon = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let long = format!("{{\"sites\": [{{\"name\": \"\\u001b[2Jb{}\"}}]}}\n", "x".repeat(70_000));
+    let answers = std::thread::spawn(move || {
+        for answer in [long.as_str(), ""] {
+            let (mut stream, _) = daemon.accept().unwrap();
+            BufReader::new(&stream).read_line(&mut String::new()).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let status = || run("tidegatectl", &["--socket", shown(&socket), "status"]);
+    let table = status().unwrap();
+    assert!(table.contains("[2Jb") && !table.contains('\x1b') && table.len() < 1000, "{table:?}");
+    assert!(status().unwrap_err().contains("has ended before it answered"));
+    answers.join().unwrap();
+}
+
+#[test]
 fn who_asks_a_daemon_that_does_not_run_is_told_so() {
     let folder = Folder::new("socket");
     let socket = folder.0.join("socket");

@@ -23,6 +23,8 @@ use crate::tunnel::wireguard::PrivateKey;
 
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A table shows so much of a text.
+const CELL_CHARS_MAX: usize = 80;
 
 #[derive(Parser)]
 #[command(
@@ -333,6 +335,9 @@ fn ask(socket: &Path, command: &str) -> Result<Value, String> {
 
 /// An answer of the daemon, which may be that it failed.
 pub(super) fn understand(line: &str) -> Result<Value, String> {
+    if line.is_empty() {
+        return Err("the daemon has ended before it answered".to_owned());
+    }
     let answer: Value =
         serde_json::from_str(line).map_err(|why| format!("the daemon's answer is broken: {why}"))?;
     match answer.get("error").and_then(Value::as_str) {
@@ -349,6 +354,14 @@ fn milliseconds(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} ms", seconds * 1e3))
 }
 
+/// What a terminal shows of `text`, and does not obey; no more of it than a row has room for.
+fn cell(text: &str) -> String {
+    text.chars()
+        .take(CELL_CHARS_MAX)
+        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
 fn table(status: &Value) -> String {
     let mut rows = vec![
         ["site", "state", "rate", "arrives", "round trip", "excess", "waits", "dropped", "at"]
@@ -358,15 +371,15 @@ fn table(status: &Value) -> String {
         let link = &site["links"][0];
         let mbit = |value: &Value| format!("{:.2} Mbit/s", number(value) / 1e6);
         rows.push([
-            site["name"].as_str().unwrap_or("?").to_owned(),
-            site["state"].as_str().unwrap_or("?").to_owned(),
+            cell(site["name"].as_str().unwrap_or("?")),
+            cell(site["state"].as_str().unwrap_or("?")),
             mbit(&link["rate_bps"]),
             mbit(&link["output_bps"]),
             milliseconds(&link["rtt_s"]),
             milliseconds(&link["excess_s"]),
             format!("{} B", number(&link["queue_bytes"])),
             number(&site["dropped_packets"]).to_string(),
-            site["endpoint"].as_str().unwrap_or("not heard yet").to_owned(),
+            cell(site["endpoint"].as_str().unwrap_or("not heard yet")),
         ]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

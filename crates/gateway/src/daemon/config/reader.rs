@@ -67,10 +67,9 @@ impl Reader<'_> {
         let sites = self.site.tree.as_table().and_then(|root| root.get("sites")?.as_table());
         for (name, entry) in sites.into_iter().flat_map(Table::iter) {
             let rate = entry.tree.as_table().and_then(|site| site.get("rate"));
-            let Some(rate) = rate.filter(|rate| rate.as_table().is_none()) else { continue };
-            let is_rate =
-                |text: &&str| text.parse::<BitRate>().is_ok_and(|rate| rate >= BitRate::from_mbps(2));
-            let max = rate.as_text().filter(is_rate).unwrap_or("20Mbit");
+            let Some(alone) = rate.filter(|one| one.as_table().is_none()) else { continue };
+            let is_rate = |text: &&str| text.parse::<BitRate>().is_ok_and(|one| one >= BitRate::from_mbps(2));
+            let max = alone.as_text().filter(is_rate).unwrap_or("20Mbit");
             self.say(
                 &["sites", name, "rate"],
                 "is a table of `floor`, `max` and `fallback`, and no rate alone",

@@ -397,7 +397,9 @@ fn sfq_sends_and_drops_every_packet_as_the_reference_does() {
         };
         // The reference knows flows by one number each; data has the first number of a pair.
         let mut data = arrivals(case, &vectors);
-        data.iter_mut().for_each(|(_, packet)| packet.flow = FlowId(2 * packet.flow.0));
+        for (_, packet) in &mut data {
+            packet.flow = FlowId(2 * packet.flow.0);
+        }
         compare(case, &mut sfq.build(&context()), &data, "");
     }
 }

@@ -97,6 +97,10 @@ class Info:
             list(raw.get("figures") or ()),
         )
 
+    def labelled(self, axis: str, value: str) -> str:
+        """A value of an axis for people; of one that is not there, both words as they are."""
+        return self.axes[axis].labelled(value) if axis in self.axes else f"{axis} {value}"
+
 
 @dataclass
 class PointResult:

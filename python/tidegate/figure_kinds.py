@@ -5,12 +5,13 @@ In: the description with its shorthands written out (`Spec`) and the points. Out
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tidegate import measure, quantities, stats, tables
+from tidegate import measure, quantities, stats, tables, tidy
 from tidegate.errors import LackingError, MeasureError, NoValueError
 from tidegate.experiment import Axis, Info, PointResult
 from tidegate.experiment_checks import SIZE, heat_axis
@@ -64,14 +65,11 @@ class Spec:
 
     def rest(self, point: PointResult, *without: str | None) -> str:
         """The values of the axes that are not drawn, as part of a label."""
-        axes = self.info.axes
-        # What all that is drawn have alike is for the title to say, where there is one.
+        # What all that is drawn have alike is for the title to say.
         where = self.description.get("where") or {}
         alike = {name for name, values in where.items() if len(values) == 1}
-        if not self.description.get("title"):
-            alike.clear()
         texts = [
-            axes[name].labelled(value) if name in axes else f"{name} {value}"
+            self.info.labelled(name, value)
             for name, value in point.axes.items()
             if name not in without and name not in alike
         ]
@@ -449,8 +447,15 @@ def _heatmap(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:
     figure.ticks = [(float(index), _tick(axis, value)) for index, value in enumerate(columns)]
     figure.y_ticks = [(float(index), _tick(other, value)) for index, value in enumerate(rows)]
     figure.x_label = figure.x_label or axis.title
-    figure.note = figure.y_label or spec.labels[0]
+    figure.note = figure.y_label or _with_unit(spec)
     figure.y_label = other.title
+
+
+def _with_unit(spec: Spec) -> str:
+    """The first measure: by its label, or by itself, with the unit that a single number has in its name."""
+    term = spec.measures[0]
+    unit = tidy.unit_of(term) if re.fullmatch(r"[\w.*]+", term) and not spec.has_labels else ""
+    return f"{spec.labels[0]} ({unit})" if unit not in ("", "1") else spec.labels[0]
 
 
 def _table(figure: Figure, spec: Spec, points: Sequence[PointResult]) -> None:

@@ -42,7 +42,7 @@ def build(
     scale = str(spec.get("scale") or "")
     figure = Figure(
         id=str(spec.get("id") or "figure"),
-        title=title or spec.get("title") or info.title,
+        title=title or labels.titles([spec], info.title, info.variants, info.labelled)[0],
         kind=kind,
         x_label=spec.get("x_label") or "",
         y_label=spec.get("y_label") or "",
@@ -112,10 +112,10 @@ def build_all(
     description of a figure than the file's.
     """
     events = happenings.of(scenario, info.raw) if scenario else []
-    specs = info.figures or _suggested(points)
-    titles = labels.titles(specs, info.title, info.variants)
+    specs = [change(spec) for spec in info.figures or _suggested(points)]
+    titles = labels.titles(specs, info.title, info.variants, info.labelled)
     return [
-        build(change(spec), info, points, references, title, events)
+        build(spec, info, points, references, title, events)
         for spec, title in zip(specs, titles, strict=True)
     ]
 

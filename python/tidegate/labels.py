@@ -4,7 +4,7 @@ Takes and gives plain texts and numbers; knows neither renderer.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidegate import quantities
@@ -38,9 +38,23 @@ def axis_value(label: str, value: str, unit: str) -> str:
     return f"{number} {parsed[1]}" if parsed[1] and parsed[1] not in label else number
 
 
-def titles(specs: Sequence[dict[str, Any]], title: str, variants: dict[str, str]) -> list[str]:
-    """One title per figure: its own, else that of the experiment; what tells figures apart where alike."""
-    found = [str(spec.get("title") or _default_title(spec, title, variants)) for spec in specs]
+def pinned(spec: dict[str, Any], labelled: Callable[[str, str], str]) -> str:
+    """What `where` leaves one value of, told by `labelled(axis, value)`: `rate 10 Mb/s, delay 20 ms`."""
+    where = spec.get("where") or {}
+    return ", ".join(labelled(axis, values[0]) for axis, values in where.items() if len(values) == 1)
+
+
+def titles(
+    specs: Sequence[dict[str, Any]],
+    title: str,
+    variants: dict[str, str],
+    labelled: Callable[[str, str], str] = "{} {}".format,
+) -> list[str]:
+    """One title per figure: its own, else that of the experiment with what all that is drawn have alike.
+
+    Where that leaves some alike, what tells them apart as well. `labelled` tells a value of an axis.
+    """
+    found = [str(spec.get("title") or _default_title(spec, title, variants, labelled)) for spec in specs]
     for distinguishing in (_quantity, _identity):
         for index in range(len(specs)):
             alike = [other for other, name in enumerate(found) if name == found[index]]
@@ -51,11 +65,14 @@ def titles(specs: Sequence[dict[str, Any]], title: str, variants: dict[str, str]
     return found
 
 
-def _default_title(spec: dict[str, Any], title: str, variants: dict[str, str]) -> str:
+def _default_title(
+    spec: dict[str, Any], title: str, variants: dict[str, str], labelled: Callable[[str, str], str]
+) -> str:
     wanted = spec.get("variant") or spec.get("variants") or ""
     names = wanted if isinstance(wanted, list) else [wanted]
     only = variants.get(str(names[0]), "") if len(names) == 1 and len(variants) > 1 else ""
-    return _joined(title, only) if only else title
+    parts = [part for part in (only, pinned(spec, labelled)) if part]
+    return _joined(title, ", ".join(parts)) if parts else title
 
 
 def _joined(title: str, part: str) -> str:

@@ -109,11 +109,12 @@ def test_a_figure_draws_the_points_that_it_names_and_colours_tell_runs_apart():
     some = figures.build(spec | {"where": {"n": ["1", "100"]}}, info, points)
     assert {trace.label.split()[-1] for trace in some.traces} == {"1", "100"}
     assert len(some.traces) == 4
-    one = spec | {"where": {"n": ["10"]}}
-    assert all("10" in trace.label for trace in figures.build(one, info, points).traces)
-    # A title of its own says it.
-    titled = figures.build(one | {"title": "Of 10"}, info, points)
-    assert titled.traces and not any("10" in trace.label for trace in titled.traces)
+    # What is alike is said once, by the title: one that is written, or that of the experiment with it.
+    one = figures.build(spec | {"where": {"n": ["10"]}}, info, points)
+    assert one.title == f"{info.title}: {info.axes['n'].labelled('10')}"
+    assert one.traces and not any("10" in trace.label for trace in one.traces)
+    titled = figures.build(spec | {"where": {"n": ["10"]}, "title": "Of 10"}, info, points)
+    assert titled.title == "Of 10" and not any("10" in trace.label for trace in titled.traces)
     none = figures.build(spec | {"where": {"n": ["7"]}}, info, points)
     assert none.problem == "no run belongs to this figure"
 
@@ -445,6 +446,24 @@ def test_matplotlib_reads_no_text(kind, monkeypatch):
     assert [text.get_text() for text in legends[0].get_texts()] == [
         each.replace("$", r"\$") for each in texts
     ]
+
+
+@pytest.mark.parametrize(
+    ("y", "more", "note"),
+    [
+        ("links.a.delay_ms.mean", {}, "links.a.delay_ms.mean (ms)"),
+        ("links.a.delay_ms.mean", {"labels": ["delay, ms"]}, "delay, ms"),
+        ("links.a.utilization", {}, "links.a.utilization"),
+        ("links.a.delay_ms.mean / 2", {}, "links.a.delay_ms.mean / 2"),
+    ],
+)
+def test_the_colours_of_a_heat_map_have_the_unit_that_a_number_has_in_its_name(y, more, note):
+    axes = {name: {"values": ["1", "2"]} for name in "nm"}
+    info = Info.from_raw("mine", {"title": "Mine", "axes": axes})
+    summary = {"flows": {}, "links": {"a": {"delay_ms": {"mean": 1.0}, "utilization": 0.5}}}
+    points = [PointResult(None, {"n": n, "m": m}, 1, summary) for n in "12" for m in "12"]
+    figure = figures.build({"id": "f", "kind": "heatmap", "x": "n", "y": [y], **more}, info, points)
+    assert (figure.problem, figure.note) == ("", note)
 
 
 def test_the_label_of_a_heat_map_is_no_formula():

@@ -10,6 +10,9 @@ from tidegate import draw_static, figures, store, tables
 from tidegate.errors import InvalidFileError, UsageError
 from tidegate.figures import SCALES
 
+# More files than these are told by the first and the last.
+_FILES_TOLD_MAX = 8
+
 
 def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: bool) -> int:
     """Write the numbers of one folder as a table, or as files of flent."""
@@ -17,7 +20,12 @@ def export(folder: Path, out: Path, what: str | None, only: list[str], as_json: 
 
     store.require_file(out, "--out")
     written = [str(path) for path in home.open_result(folder).export(out, what, only)]
-    print(json.dumps({"schema_version": 1, "files": written}) if as_json else "\n".join(written))
+    if as_json:
+        print(json.dumps({"schema_version": 1, "files": written}))
+    elif len(written) > _FILES_TOLD_MAX:
+        print(f"{len(written)} files: {written[0]} to {Path(written[-1]).name}")
+    else:
+        print("\n".join(written))
     return 0
 
 

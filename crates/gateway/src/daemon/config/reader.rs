@@ -92,6 +92,14 @@ impl Reader<'_> {
                 self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
             })
             .collect();
+        if let Some(wrong) = addresses.iter().find(|network| is_of_nobody(network)) {
+            let message = format!("{wrong} is no address of one machine");
+            self.say(
+                &["gateway", "address"],
+                message,
+                "one of a network that nobody else has, like \"10.9.0.1/24\"",
+            );
+        }
         let device = &gateway.device;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if device.is_empty()
@@ -329,9 +337,20 @@ impl Reader<'_> {
                     let message = format!("{network} is an address of this gateway itself");
                     self.say(&["sites", name, "networks"], message, "what is behind the other site");
                 }
-                if let Some(other) = networks.insert(network.trunc(), name) {
-                    let message = format!("{network} is behind site `{other}` too");
-                    self.say(&["sites", name, "networks"], message, "each network is behind one site");
+                if is_of_nobody(&network) {
+                    let message = format!("{network} is of no machine behind another site");
+                    self.say(&["sites", name, "networks"], message, "what is behind the other site");
+                }
+                match networks.insert(network.trunc(), name) {
+                    Some(other) if other == name => {
+                        let message = format!("{network} is there twice");
+                        self.say(&["sites", name, "networks"], message, "once");
+                    }
+                    Some(other) => {
+                        let message = format!("{network} is behind site `{other}` too");
+                        self.say(&["sites", name, "networks"], message, "each network is behind one site");
+                    }
+                    None => {}
                 }
             }
             let relay = table.via.as_ref().and_then(|via| file.sites.get(via));
@@ -353,4 +372,11 @@ fn default_queue(has_classes: bool) -> DisciplineConfig {
     } else {
         DisciplineConfig::FqCodel(FqCodelConfig::default())
     }
+}
+
+/// Whether all of `network` is of addresses that no other machine has as its own: multicast, and those of each machine itself.
+fn is_of_nobody(network: &IpNet) -> bool {
+    let address = network.addr();
+    // All addresses are a network as well, from the unspecified one on.
+    network.prefix_len() > 0 && (address.is_multicast() || address.is_loopback())
 }

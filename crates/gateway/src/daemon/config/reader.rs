@@ -92,7 +92,9 @@ impl Reader<'_> {
                 self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
             })
             .collect();
-        if let Some(wrong) = addresses.iter().find(|network| is_of_nobody(network)) {
+        if let Some(wrong) =
+            addresses.iter().find(|one| one.addr().is_multicast() || one.addr().is_loopback())
+        {
             let message = format!("{wrong} is no address of one machine");
             self.say(
                 &["gateway", "address"],
@@ -337,10 +339,6 @@ impl Reader<'_> {
                     let message = format!("{network} is an address of this gateway itself");
                     self.say(&["sites", name, "networks"], message, "what is behind the other site");
                 }
-                if is_of_nobody(&network) {
-                    let message = format!("{network} is of no machine behind another site");
-                    self.say(&["sites", name, "networks"], message, "what is behind the other site");
-                }
                 match networks.insert(network.trunc(), name) {
                     Some(other) if other == name => {
                         let message = format!("{network} is there twice");
@@ -372,11 +370,4 @@ fn default_queue(has_classes: bool) -> DisciplineConfig {
     } else {
         DisciplineConfig::FqCodel(FqCodelConfig::default())
     }
-}
-
-/// Whether all of `network` is of addresses that no other machine has as its own: multicast, and those of each machine itself.
-fn is_of_nobody(network: &IpNet) -> bool {
-    let address = network.addr();
-    // All addresses are a network as well, from the unspecified one on.
-    network.prefix_len() > 0 && (address.is_multicast() || address.is_loopback())
 }

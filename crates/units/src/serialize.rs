@@ -34,18 +34,24 @@ impl TransmissionClock {
     #[inline]
     pub fn transmit(&mut self, wire_bytes: u32) -> Span {
         if wire_bytes != self.cached_bytes {
-            // 2^32 bytes * 8e9 would pass 2^64: sizes of packets stay far below 2^31.
-            debug_assert!(wire_bytes < 1 << 31);
-            let work = u64::from(wire_bytes) * 8 * NANOS_PER_SECOND;
-            let (nanos, remainder) = (work / self.rate.as_bps(), work % self.rate.as_bps());
-            let Ok(remembered) = u32::try_from(nanos) else {
-                return Span::from_nanos(nanos + u64::from(self.owe(remainder)));
-            };
-            (self.cached_bytes, self.cached_nanos, self.cached_remainder) =
-                (wire_bytes, remembered, remainder);
+            return self.transmit_anew(wire_bytes);
         }
         let carry = self.owe(self.cached_remainder);
         Span::from_nanos(u64::from(self.cached_nanos) + u64::from(carry))
+    }
+
+    /// The same of a size that is not remembered.
+    #[inline(never)]
+    fn transmit_anew(&mut self, wire_bytes: u32) -> Span {
+        // 2^32 bytes * 8e9 would pass 2^64: sizes of packets stay far below 2^31.
+        debug_assert!(wire_bytes < 1 << 31);
+        let work = u64::from(wire_bytes) * 8 * NANOS_PER_SECOND;
+        let (nanos, remainder) = (work / self.rate.as_bps(), work % self.rate.as_bps());
+        if let Ok(remembered) = u32::try_from(nanos) {
+            (self.cached_bytes, self.cached_nanos, self.cached_remainder) =
+                (wire_bytes, remembered, remainder);
+        }
+        Span::from_nanos(nanos + u64::from(self.owe(remainder)))
     }
 
     /// So much more of a nanosecond is owed; whether that makes a whole one.

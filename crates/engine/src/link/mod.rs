@@ -244,27 +244,42 @@ impl Link {
 
     /// A packet is offered to the link.
     #[inline(never)]
-    pub(crate) fn offer<O: Observer>(&mut self, packet: Packet, route: u32, world: &mut World<O>) {
-        self.offer_often(packet, route, world);
+    pub(crate) fn offer<O: Observer>(&mut self, packet: &Packet, route: u32, world: &mut World<O>) {
+        self.offer_often(packet, |_| {}, route, world);
     }
 
-    /// The same, compiled into its caller.
+    /// The same of a packet that differs from `packet` as `amend` says, compiled into its caller.
     #[expect(
         clippy::inline_always,
         reason = "once per packet and hop; the call cost a tenth of the run time"
     )]
     #[inline(always)]
-    pub(crate) fn offer_often<O: Observer>(&mut self, mut packet: Packet, route: u32, world: &mut World<O>) {
+    pub(crate) fn offer_often<O: Observer>(
+        &mut self,
+        packet: &Packet,
+        amend: impl Fn(&mut Packet),
+        route: u32,
+        world: &mut World<O>,
+    ) {
         self.tally.on_arrived(packet.wire_bytes);
+        let now = world.now;
+        let amend = |packet: &mut Packet| {
+            amend(packet);
+            packet.arrived = now;
+        };
+        let amended = || {
+            let mut packet = *packet;
+            amend(&mut packet);
+            packet
+        };
         if !self.is_up() {
-            self.lose(&packet, world, DropReason::LinkDown);
+            self.lose(&amended(), world, DropReason::LinkDown);
             return;
         }
-        packet.arrived = world.now;
         let id = self.id();
         if let Port::Tail(port) = &mut self.port {
-            port.offer(packet, route, &mut self.wire, world, &mut self.tally, id);
-        } else if self.offer_elsewhere(packet, route, world) {
+            port.offer_as_it_is(packet, amend, route, &mut self.wire, world, &mut self.tally, id);
+        } else if self.offer_elsewhere(amended(), route, world) {
             return;
         }
         // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
@@ -418,11 +433,11 @@ impl Link {
         if ttl == 0 || !next.is_up() || packet.flow.0 >= flows {
             return false;
         }
-        let packet = Packet { in_port: self.far_port, ttl, ..*packet };
         self.tally.on_transmitted(ends - packet.arrived);
         self.tally.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
-        next.offer_often(packet, route + 1, world);
+        let in_port = self.far_port;
+        next.offer_often(packet, |packet| (packet.in_port, packet.ttl) = (in_port, ttl), route + 1, world);
         self.wire.transits.drop_first();
         true
     }

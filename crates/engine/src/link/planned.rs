@@ -5,8 +5,8 @@
 //! timers that have passed by then are told to it in order, each with its own instant. So the manager sees exactly the
 //! calls it would see from a port that acts at every departure.
 
-use tidegate_mechanism::queue::{QueueManager, Verdict};
-use tidegate_packet::{Backlog, Ecn, Packet, Sink};
+use tidegate_mechanism::queue::{DropTail, QueueManager, Verdict};
+use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time, TransmissionClock};
 
 use super::tally::Tally;
@@ -127,35 +127,46 @@ impl<M: QueueManager> Planned<M> {
                 return;
             }
         }
-        self.join(packet, route, now, wire, tally);
+        if wire.busy_until <= now {
+            self.manager.on_departure(&packet, Backlog::EMPTY, now);
+        }
+        let place = self.join(&packet, now, wire, tally);
+        (place.packet, place.route) = (packet, route);
     }
 
+    /// `packet`, which was admitted, joins: its place on the wire, with its end, for it and for where it stands.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    fn join(&mut self, packet: Packet, route: u32, now: Time, wire: &mut Wire, tally: &mut Tally) {
-        let idle = wire.busy_until <= now;
-        if idle {
+    fn join<'w>(
+        &mut self,
+        packet: &Packet,
+        now: Time,
+        wire: &'w mut Wire,
+        tally: &mut Tally,
+    ) -> &'w mut Transit {
+        let starts = if wire.busy_until <= now {
             if wire.busy_until < now {
                 wire.clock.restart();
             }
-            wire.busy_until = now;
             self.idle = false;
             self.serving_bytes = packet.wire_bytes;
-            self.manager.on_departure(&packet, Backlog::EMPTY, now);
+            now
         } else {
             if self.backlog.packets == 0 {
                 self.next_departure = wire.busy_until;
             }
-            self.backlog.add(&packet);
-        }
-        let starts = wire.busy_until;
+            self.backlog.add(packet);
+            wire.busy_until
+        };
         // A backlog of centuries ends after every run.
-        wire.busy_until = starts.saturating_add(wire.clock.transmit(packet.wire_bytes));
-        let delay = wire.busy_until - now;
-        tally.on_planned(packet.wire_bytes, delay, wire.busy_until - starts);
-        wire.transits.push_back(Transit { packet, ends: wire.busy_until, route });
+        let ends = starts.saturating_add(wire.clock.transmit(packet.wire_bytes));
+        wire.busy_until = ends;
+        tally.on_planned(packet.wire_bytes, ends - now, ends - starts);
         // The link is busy now, whoever is in transmission.
         tally.on_length(self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes));
+        let place = wire.transits.push_place();
+        place.ends = ends;
+        place
     }
 
     /// Takes the waiting packet at `position` out and moves those behind it forward.
@@ -209,7 +220,7 @@ impl<M: QueueManager> Planned<M> {
                 self.backlog.remove(&transit.packet);
                 self.manager.on_departure(&transit.packet, self.backlog, now);
             }
-            sink.on_drop(transit.packet, tidegate_packet::DropReason::LinkDown);
+            sink.on_drop(transit.packet, DropReason::LinkDown);
         }
         sink.tally.take_busy(wire.busy_until.since(now));
         wire.busy_until = wire.busy_until.min(now);
@@ -243,6 +254,43 @@ impl<M: QueueManager> Planned<M> {
         }
         let (packets, bytes) = self.length(now, wire);
         tally.on_length(packets, bytes);
+    }
+}
+
+impl Planned<DropTail> {
+    /// The same under drop-tail, which looks at sizes and changes nothing: the packet is copied once, to its place on the wire, and
+    /// what is new of it (`amend`) is written there.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(super) fn offer_as_it_is<O: Observer>(
+        &mut self,
+        packet: &Packet,
+        amend: impl Fn(&mut Packet),
+        route: u32,
+        wire: &mut Wire,
+        world: &mut World<O>,
+        tally: &mut Tally,
+        link: LinkId,
+    ) {
+        let now = world.now;
+        if wire.busy_until <= now {
+            // All have departed, and nobody is told.
+            (self.backlog, self.idle) = (Backlog::EMPTY, true);
+        } else {
+            while self.backlog.packets > 0 && self.next_departure <= now {
+                self.depart(wire);
+            }
+        }
+        if !self.manager.admits(self.backlog, packet) {
+            let mut dropped = *packet;
+            amend(&mut dropped);
+            LinkSink { world, tally, link }.on_drop(dropped, DropReason::Overflow);
+            return;
+        }
+        let place = self.join(packet, now, wire, tally);
+        place.packet = *packet;
+        amend(&mut place.packet);
+        place.route = route;
     }
 }
 

@@ -89,16 +89,22 @@ impl Transits {
 
     #[inline(always)]
     pub(super) fn push_back(&mut self, transit: Transit) {
-        if self.len == 0 {
-            self.front = transit;
-        } else {
-            if self.len() > self.places.len() {
-                self.grow();
-            }
-            let place = self.place(self.len() - 1);
-            self.places[place] = transit;
-        }
+        *self.push_place() = transit;
+    }
+
+    /// One more is at the end: its place, which is to be filled.
+    #[inline(always)]
+    pub(super) fn push_place(&mut self) -> &mut Transit {
+        let before = self.len();
         self.len += 1;
+        if before == 0 {
+            return &mut self.front;
+        }
+        if before > self.places.len() {
+            self.grow();
+        }
+        let place = self.place(before - 1);
+        &mut self.places[place]
     }
 
     /// Takes the packet at the front away, which must be there.

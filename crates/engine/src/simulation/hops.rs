@@ -194,7 +194,7 @@ impl<O: Observer> Simulation<O> {
             }
         }
         let before = self.links[link.0 as usize].serving();
-        self.links[link.0 as usize].offer(packet, route, &mut self.world);
+        self.links[link.0 as usize].offer(&packet, route, &mut self.world);
         self.tell_hop(link, before);
     }
 

@@ -148,7 +148,7 @@ impl<O: Observer> Simulation<O> {
     pub(crate) fn send(&mut self, packet: Packet, route: u32) {
         self.tell_sent(&packet);
         match self.programs.link(route) {
-            Some(link) => self.links[link.0 as usize].offer(packet, route + 1, &mut self.world),
+            Some(link) => self.links[link.0 as usize].offer(&packet, route + 1, &mut self.world),
             None => self.advance(packet, route),
         }
     }
@@ -158,7 +158,7 @@ impl<O: Observer> Simulation<O> {
         loop {
             match self.programs.step(route) {
                 Step::Link(link) => {
-                    self.links[link.0 as usize].offer(packet, route + 1, &mut self.world);
+                    self.links[link.0 as usize].offer(&packet, route + 1, &mut self.world);
                     return;
                 }
                 Step::Hop(link) => return self.offer_hop(link, packet, route + 1),

@@ -37,10 +37,18 @@ pub struct DropTail {
     limit: QueueLimit,
 }
 
+impl DropTail {
+    /// Whether `packet` may join behind `queue`: the whole of the law, which looks at nothing but its size.
+    #[inline]
+    pub fn admits(&self, queue: Backlog, packet: &Packet) -> bool {
+        self.limit.admits(queue, packet)
+    }
+}
+
 impl QueueManager for DropTail {
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {
-        if self.limit.admits(queue, packet) { Verdict::Accept } else { Verdict::Drop(DropReason::Overflow) }
+        if self.admits(queue, packet) { Verdict::Accept } else { Verdict::Drop(DropReason::Overflow) }
     }
 
     fn set_link_rate(&mut self, rate: BitRate, _now: Time) {

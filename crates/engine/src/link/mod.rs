@@ -442,13 +442,16 @@ impl Link {
         true
     }
 
-    /// Takes the packet at the front, a plain one, which goes on otherwise.
+    /// Takes the packet at the front, a plain one, for the host that it was for, which does not ask by which port it came.
     #[expect(clippy::inline_always, reason = "once per packet")]
     #[inline(always)]
     pub(crate) fn take_plain<O>(&mut self, world: &mut World<O>) -> Packet {
-        let transit = self.wire.transits.pop_front().expect("a packet has arrived");
-        self.tally.on_transmitted(transit.ends - transit.packet.arrived);
-        self.count_delivered(transit.packet, world)
+        let &Transit { packet, ends, .. } = self.wire.transits.first();
+        self.tally.on_transmitted(ends - packet.arrived);
+        self.tally.on_delivered(packet.wire_bytes);
+        world.totals.packet_hops += 1;
+        self.wire.transits.drop_first();
+        packet
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use tidegate_mechanism::tcp::Transmit;
 use tidegate_packet::{Colour, Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
-use super::{Carrier, Simulation};
+use super::{Carrier, Connection, Simulation};
 use crate::arena::Carried;
 use crate::counters::SinkCounters;
 use crate::ids::FlowIds;
@@ -88,19 +88,19 @@ impl<O: Observer> Simulation<O> {
     }
 
     /// Data reached the receiver of `index`. The acknowledgment that it owes now, if any.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "two callers, of which the first is the way of most data")]
+    #[inline(always)]
     fn receive(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
         let now = self.world.now;
-        let carried = *self.world.arena.get(packet);
+        let &Carried { created, ref tcp, .. } = self.world.arena.get(packet);
         let connection = &mut self.connections[index as usize];
-        let flow = &self.flows[connection.flow as usize];
-        let counters = &mut self.sinks[flow.first_sink as usize];
-        Self::count_received(counters, now, packet, carried.created);
-        self.world.retire(packet);
-        let received = connection.receiver.on_segment(&carried.tcp, packet.ecn, now);
+        let sink = self.flows[connection.flow as usize].first_sink;
+        let counters = &mut self.sinks[sink as usize];
+        Self::count_received(counters, now, packet, created);
+        let received = connection.receiver.on_segment(tcp, packet.ecn, now);
         counters.goodput_bytes += received.delivered_bytes;
-        let sink = flow.first_sink;
-        self.watch_delay(sink, carried.created);
+        self.world.retire(packet);
+        self.watch_delay(sink, created);
         received.ack
     }
 
@@ -121,7 +121,7 @@ impl<O: Observer> Simulation<O> {
     #[inline]
     pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
         let packet = self.make_segment(flow, segment);
-        self.send(packet, route);
+        self.send_often(&packet, route);
     }
 
     #[expect(clippy::inline_always, reason = "two callers, of which the first is the way of most segments")]
@@ -138,11 +138,20 @@ impl<O: Observer> Simulation<O> {
         packet
     }
 
-    /// The same, of a segment that is not to leave the host before `departs_at`.
+    /// The same, of a segment of connection `index` on which an acknowledgment may ride, or which is not to leave the host before
+    /// `departs_at`.
     #[inline(never)]
-    fn send_stamped_segment(&mut self, flow: FlowId, segment: &Transmit, departs_at: Time, route: u32) {
-        let packet = self.make_segment(flow, segment);
-        self.world.departures.write(&packet, self.world.now, departs_at);
+    fn send_special_segment(&mut self, index: u32, mut segment: Transmit, departs_at: Time, route: u32) {
+        let &Connection { flow, partner, .. } = &self.connections[index as usize];
+        if let Some(partner) = partner
+            && !segment.header.flags.contains(TcpFlags::SYN)
+        {
+            self.connections[partner as usize].receiver.ride_on(&mut segment);
+        }
+        let packet = self.make_segment(FlowIds::data(flow), &segment);
+        if departs_at > self.world.now {
+            self.world.departures.write(&packet, self.world.now, departs_at);
+        }
         self.send(packet, route);
     }
 
@@ -176,20 +185,16 @@ impl<O: Observer> Simulation<O> {
         let now = self.world.now;
         let flow_index = self.connections[index as usize].flow;
         let mut has_sent = false;
-        while let Some(mut segment) = self.connections[index as usize].sender.poll_transmit(now) {
+        while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
             has_sent = true;
-            let departs_at = self.connections[index as usize].sender.departs_at();
-            if let Some(partner) = self.connections[index as usize].partner
-                && !segment.header.flags.contains(TcpFlags::SYN)
-            {
-                self.connections[partner as usize].receiver.ride_on(&mut segment);
-            }
+            let Connection { sender, partner, .. } = &self.connections[index as usize];
+            let departs_at = sender.departs_at();
             let route = self.flows[flow_index as usize].forward.choose();
-            if departs_at > now {
-                self.send_stamped_segment(FlowIds::data(flow_index), &segment, departs_at, route);
-                continue;
+            if departs_at > now || partner.is_some() {
+                self.send_special_segment(index, segment, departs_at, route);
+            } else {
+                self.send_segment(FlowIds::data(flow_index), &segment, route);
             }
-            self.send_segment(FlowIds::data(flow_index), &segment, route);
         }
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.sender.timer_at() {

@@ -153,6 +153,19 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
+    /// The same, compiled into its caller.
+    #[expect(clippy::inline_always, reason = "once per segment and acknowledgment")]
+    #[inline(always)]
+    pub(crate) fn send_often(&mut self, packet: &Packet, route: u32) {
+        self.tell_sent(packet);
+        match self.programs.link(route) {
+            Some(link) => {
+                self.links[link.0 as usize].offer_often(packet, |_| {}, route + 1, &mut self.world);
+            }
+            None => self.advance(*packet, route),
+        }
+    }
+
     /// `packet` goes on from position `route` of its program.
     pub(crate) fn advance(&mut self, mut packet: Packet, mut route: u32) {
         loop {

@@ -146,10 +146,26 @@ impl Alarm {
         }
     }
 
+    /// Its event fires, and it is to be woken at `next`, if that is ever.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    pub(crate) fn rearm(&mut self, next: Time, token: Token, events: &mut EventQueue) {
+        self.armed = next;
+        if next != Time::MAX {
+            events.schedule(next, token);
+        }
+    }
+
     #[inline(never)]
     fn schedule(&mut self, deadline: Time, token: Token, events: &mut EventQueue) {
         self.armed = deadline;
         events.schedule(deadline, token);
+    }
+
+    /// Whether the event of this owner that fires at `now` is the one that counts.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.armed == now
     }
 
     /// An event of this owner fired at `now`: whether it is the one that counts. It no longer pends then.

@@ -31,7 +31,7 @@ use tidegate_mechanism::Context;
 use tidegate_mechanism::hop::switch::Switch;
 use tidegate_mechanism::queue::{AnyManager, DropTail, QueueManager, Red, Sfb};
 use tidegate_mechanism::schedule::{AnyDiscipline, DisciplineConfig};
-use tidegate_packet::{DropReason, Packet, Place};
+use tidegate_packet::{DropReason, Packet, Place, Sink};
 use tidegate_units::{Bytes, Limit, Span, Time, TransmissionClock};
 
 use crate::event::Token;
@@ -276,9 +276,11 @@ impl Link {
             self.lose(&amended(), world, DropReason::LinkDown);
             return;
         }
-        let id = self.id();
         if let Port::Tail(port) = &mut self.port {
-            port.offer_as_it_is(packet, amend, route, &mut self.wire, world, &mut self.tally, id);
+            if !port.offer_as_it_is(packet, amend, route, now, &mut self.wire, &mut self.tally) {
+                self.overflow(amended(), world);
+                return;
+            }
         } else if self.offer_elsewhere(amended(), route, world) {
             return;
         }
@@ -286,6 +288,14 @@ impl Link {
         if self.wire.transits.len() == 1 {
             self.arm(world);
         }
+    }
+
+    /// Drop-tail has no room for `packet`.
+    #[cold]
+    #[inline(never)]
+    fn overflow<O: Observer>(&mut self, packet: Packet, world: &mut World<O>) {
+        let link = self.id();
+        LinkSink { world, tally: &mut self.tally, link }.on_drop(packet, DropReason::Overflow);
     }
 
     /// The same at a port that is not under drop-tail; whether the link is armed as it should be.
@@ -374,33 +384,33 @@ impl Link {
     #[inline(always)]
     pub(crate) fn on_wake<O: Observer>(&mut self, world: &mut World<O>) -> bool {
         let now = world.now;
-        if !self.alarm.fires(now) {
+        if !self.alarm.is_due(now) {
             return false;
         }
-        if let Port::Tail(port) = &mut self.port {
-            port.free_front(now, &self.wire);
-        } else {
-            self.wake_elsewhere(world);
-        }
-        let has_arrived = self.wire.arrival(0) <= now;
-        if has_arrived {
-            self.arm_behind(1, world);
-        } else {
-            self.arm_behind(0, world);
-        }
+        let Port::Tail(port) = &mut self.port else { return self.wake_elsewhere(world) };
+        port.free_front_tail(now, &self.wire);
+        let arrival = self.wire.arrival(0);
+        let has_arrived = arrival <= now;
+        let next = if has_arrived { self.wire.second_arrival() } else { arrival };
+        // A shortened delay can make an arrival overdue.
+        self.alarm.rearm(next.max(now), self.token, &mut world.events);
         has_arrived
     }
 
     /// The same at a port that is not under drop-tail.
     #[inline(never)]
-    fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) {
+    fn wake_elsewhere<O: Observer>(&mut self, world: &mut World<O>) -> bool {
         let now = world.now;
+        self.alarm = Alarm::default();
         let mut sink = LinkSink { link: self.id(), world, tally: &mut self.tally };
         at_port!(&mut self.port, {
             Planned(port) => port.free_front(now, &self.wire),
             Scheduled(port) => port.on_wake(now, &mut self.wire, &mut sink),
             Fluid(_) => {}
         });
+        let has_arrived = self.wire.arrival(0) <= now;
+        self.arm_behind(usize::from(has_arrived), world);
+        has_arrived
     }
 
     /// Where the packet that has arrived stands in its program, if nothing happens to packets on this link but that they

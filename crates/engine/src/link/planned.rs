@@ -130,39 +130,58 @@ impl<M: QueueManager> Planned<M> {
         if wire.busy_until <= now {
             self.manager.on_departure(&packet, Backlog::EMPTY, now);
         }
-        let place = self.join(&packet, now, wire, tally);
+        let place = if wire.busy_until <= now {
+            self.idle = false;
+            self.manager.on_departure(&packet, Backlog::EMPTY, now);
+            self.start(&packet, now, wire, tally)
+        } else {
+            self.wait(&packet, now, wire, tally)
+        };
         (place.packet, place.route) = (packet, route);
     }
 
-    /// `packet`, which was admitted, joins: its place on the wire, with its end, for it and for where it stands.
+    /// `packet` was admitted to a link that is free: its place on the wire, with its end, for it and for where it stands.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    fn join<'w>(
+    fn start<'w>(
         &mut self,
         packet: &Packet,
         now: Time,
         wire: &'w mut Wire,
         tally: &mut Tally,
     ) -> &'w mut Transit {
-        let starts = if wire.busy_until <= now {
-            if wire.busy_until < now {
-                wire.clock.restart();
-            }
-            self.idle = false;
-            self.serving_bytes = packet.wire_bytes;
-            now
-        } else {
-            if self.backlog.packets == 0 {
-                self.next_departure = wire.busy_until;
-            }
-            self.backlog.add(packet);
-            wire.busy_until
-        };
+        if wire.busy_until < now {
+            wire.clock.restart();
+        }
+        self.serving_bytes = packet.wire_bytes;
+        let ends = now.saturating_add(wire.clock.transmit(packet.wire_bytes));
+        wire.busy_until = ends;
+        tally.on_planned(packet.wire_bytes, ends - now, ends - now);
+        tally.on_length(1, u64::from(packet.wire_bytes));
+        let place = wire.transits.push_place();
+        place.ends = ends;
+        place
+    }
+
+    /// The same of a link that is busy.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    fn wait<'w>(
+        &mut self,
+        packet: &Packet,
+        now: Time,
+        wire: &'w mut Wire,
+        tally: &mut Tally,
+    ) -> &'w mut Transit {
+        let starts = wire.busy_until;
+        if self.backlog.packets == 0 {
+            self.next_departure = starts;
+        }
+        self.backlog.add(packet);
         // A backlog of centuries ends after every run.
         let ends = starts.saturating_add(wire.clock.transmit(packet.wire_bytes));
         wire.busy_until = ends;
         tally.on_planned(packet.wire_bytes, ends - now, ends - starts);
-        // The link is busy now, whoever is in transmission.
         tally.on_length(self.backlog.packets + 1, self.backlog.bytes + u64::from(self.serving_bytes));
         let place = wire.transits.push_place();
         place.ends = ends;
@@ -257,40 +276,60 @@ impl<M: QueueManager> Planned<M> {
     }
 }
 
+/// Under drop-tail, which looks at sizes, changes nothing and is told of nothing.
 impl Planned<DropTail> {
-    /// The same under drop-tail, which looks at sizes and changes nothing: the packet is copied once, to its place on the wire, and
-    /// what is new of it (`amend`) is written there.
+    /// The same as [`Self::offer`]: whether it was admitted. The packet is copied once, to its place on the wire, and what is new of
+    /// it (`amend`) is written there.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    pub(super) fn offer_as_it_is<O: Observer>(
+    pub(super) fn offer_as_it_is(
         &mut self,
         packet: &Packet,
-        amend: impl Fn(&mut Packet),
+        amend: impl FnOnce(&mut Packet),
         route: u32,
+        now: Time,
         wire: &mut Wire,
-        world: &mut World<O>,
         tally: &mut Tally,
-        link: LinkId,
-    ) {
-        let now = world.now;
-        if wire.busy_until <= now {
-            // All have departed, and nobody is told.
-            (self.backlog, self.idle) = (Backlog::EMPTY, true);
-        } else {
-            while self.backlog.packets > 0 && self.next_departure <= now {
-                self.depart(wire);
+    ) -> bool {
+        let place = if wire.busy_until <= now {
+            // All have departed.
+            self.backlog = Backlog::EMPTY;
+            if !self.manager.admits(Backlog::EMPTY, packet) {
+                return false;
             }
-        }
-        if !self.manager.admits(self.backlog, packet) {
-            let mut dropped = *packet;
-            amend(&mut dropped);
-            LinkSink { world, tally, link }.on_drop(dropped, DropReason::Overflow);
-            return;
-        }
-        let place = self.join(packet, now, wire, tally);
+            self.start(packet, now, wire, tally)
+        } else {
+            self.settle_tail(now, wire);
+            if !self.manager.admits(self.backlog, packet) {
+                return false;
+            }
+            self.wait(packet, now, wire, tally)
+        };
         place.packet = *packet;
         amend(&mut place.packet);
         place.route = route;
+        true
+    }
+
+    /// The same as [`Self::settle`].
+    #[inline]
+    fn settle_tail(&mut self, now: Time, wire: &Wire) {
+        while self.backlog.packets > 0 && self.next_departure <= now {
+            self.depart(wire);
+        }
+    }
+
+    /// The same as [`Self::free_front`].
+    #[inline]
+    pub(super) fn free_front_tail(&mut self, now: Time, wire: &Wire) {
+        if self.backlog.packets as usize >= wire.transits.len() {
+            self.settle_tail_apart(now, wire);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_tail_apart(&mut self, now: Time, wire: &Wire) {
+        self.settle_tail(now, wire);
     }
 }
 

@@ -87,6 +87,12 @@ impl Transits {
         &self.front
     }
 
+    /// The packet behind that at the front.
+    #[inline(always)]
+    pub(super) fn second(&self) -> Option<&Transit> {
+        if self.len > 1 { Some(&self.places[self.second as usize]) } else { None }
+    }
+
     #[inline(always)]
     pub(super) fn push_back(&mut self, transit: Transit) {
         *self.push_place() = transit;

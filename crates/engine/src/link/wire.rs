@@ -22,4 +22,10 @@ impl Wire {
     pub(super) fn arrival(&self, position: usize) -> Time {
         self.transits.get(position).map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
     }
+
+    /// The same of the packet behind that at the front.
+    #[inline]
+    pub(super) fn second_arrival(&self) -> Time {
+        self.transits.second().map_or(Time::MAX, |transit| transit.ends.saturating_add(self.delay))
+    }
 }

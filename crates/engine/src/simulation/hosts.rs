@@ -56,7 +56,7 @@ impl<O: Observer> Simulation<O> {
             self.on_tcp_segment(index, partner, packet);
         } else {
             let owed = self.receive(index, packet);
-            self.acknowledge(index, owed);
+            self.acknowledge(index, owed.as_ref());
         }
     }
 
@@ -70,7 +70,7 @@ impl<O: Observer> Simulation<O> {
             self.world.retire(packet);
             None
         } else {
-            self.receive(index, packet)
+            self.receive_apart(index, packet)
         };
         let (now, is_syn) = (self.world.now, tcp.flags.contains(TcpFlags::SYN));
         let sender = &mut self.connections[partner as usize].sender;
@@ -84,7 +84,13 @@ impl<O: Observer> Simulation<O> {
         }
         // What is owed rides on data if there is some to be sent now; the answer to a SYN goes by itself.
         let rode = self.pump(partner);
-        self.acknowledge(index, owed.filter(|ack| !rode || ack.header.flags.contains(TcpFlags::SYN)));
+        let owed = owed.filter(|ack| !rode || ack.header.flags.contains(TcpFlags::SYN));
+        self.acknowledge(index, owed.as_ref());
+    }
+
+    #[inline(never)]
+    fn receive_apart(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
+        self.receive(index, packet)
     }
 
     /// Data reached the receiver of `index`. The acknowledgment that it owes now, if any.
@@ -106,7 +112,7 @@ impl<O: Observer> Simulation<O> {
 
     /// Sends the acknowledgment that the receiver owes now, if any, and arms its timer.
     #[inline]
-    pub(super) fn acknowledge(&mut self, index: u32, ack: Option<Transmit>) {
+    pub(super) fn acknowledge(&mut self, index: u32, ack: Option<&Transmit>) {
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.receiver.timer_at() {
             connection.receive_alarm.arm(deadline, Wake::TcpReceiver.token(index), &mut self.world.events);
@@ -114,7 +120,7 @@ impl<O: Observer> Simulation<O> {
         if let Some(ack) = ack {
             let flow_index = connection.flow;
             let route = self.flows[flow_index as usize].reverse.choose();
-            self.send_segment(FlowIds::acknowledgments(flow_index), &ack, route);
+            self.send_segment(FlowIds::acknowledgments(flow_index), ack, route);
         }
     }
 
@@ -173,7 +179,7 @@ impl<O: Observer> Simulation<O> {
         let Some(partner) = self.connections[index as usize].partner else { return };
         if tcp.flags.contains(TcpFlags::SYN) {
             let ack = self.connections[partner as usize].receiver.on_answer();
-            self.acknowledge(partner, Some(ack));
+            self.acknowledge(partner, Some(&ack));
         } else {
             self.connections[index as usize].sender.on_answer_heard(self.world.now);
         }
@@ -220,7 +226,7 @@ impl<O: Observer> Simulation<O> {
         if connection.receive_alarm.fires(now) {
             let due = connection.receiver.timer_at().is_some_and(|deadline| deadline <= now);
             let ack = if due { connection.receiver.on_timer(now) } else { None };
-            self.acknowledge(index, ack);
+            self.acknowledge(index, ack.as_ref());
         }
     }
 

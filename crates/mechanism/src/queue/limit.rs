@@ -45,7 +45,8 @@ impl QueueLimit {
     #[inline]
     pub fn admits(&self, queue: Backlog, packet: &Packet) -> bool {
         queue.packets < self.packets
-            && (queue.bytes.saturating_add(u64::from(packet.wire_bytes)) <= self.bytes
+            // As many packets as a count of 32 bits has, each of as many bytes, are below 2^64 bytes.
+            && (queue.bytes + u64::from(packet.wire_bytes) <= self.bytes
                 || (queue.is_empty() && !matches!(self.configured, Limit::Bytes(_))))
     }
 

@@ -140,7 +140,8 @@ impl TcpReceiver {
     }
 
     /// A segment arrived, with `ecn` in its IP header.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per segment, and what it returns is large")]
+    #[inline(always)]
     pub fn on_segment(&mut self, header: &TcpHeader, ecn: Ecn, now: Time) -> Received {
         if header.payload_bytes == 0 {
             let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
@@ -270,24 +271,30 @@ impl TcpReceiver {
                 flags = flags.with_if(self.ecn_echo, TcpFlags::ECE);
             }
         }
-        let mut header = TcpHeader {
-            acknowledgment: self.next,
-            window_bytes: self.window_bytes,
-            flags,
-            ce_bytes,
-            ..TcpHeader::default()
+        let mut ack = Transmit {
+            header: TcpHeader {
+                acknowledgment: self.next,
+                window_bytes: self.window_bytes,
+                flags,
+                ce_bytes,
+                ..TcpHeader::default()
+            },
+            wire_bytes: self.ack_bytes,
+            // RFC 3168, section 6.1.4: pure acknowledgments are not ECN-capable.
+            ecn: Ecn::NotEct,
+            dscp: Dscp::BEST_EFFORT,
+            retransmission: false,
         };
-        let mut wire_bytes = self.ack_bytes;
         if self.sack {
             if self.held.is_empty() {
                 self.history_length = 0;
             } else {
-                header.sack = self.sack_blocks(end);
-                wire_bytes += self.sack_option_bytes + SACK_BLOCK_BYTES * header.sack.as_slice().len() as u32;
+                ack.header.sack = self.sack_blocks(end);
+                ack.wire_bytes +=
+                    self.sack_option_bytes + SACK_BLOCK_BYTES * ack.header.sack.as_slice().len() as u32;
             }
         }
-        // RFC 3168, section 6.1.4: pure acknowledgments are not ECN-capable.
-        Transmit { header, wire_bytes, ecn: Ecn::NotEct, dscp: Dscp::BEST_EFFORT, retransmission: false }
+        ack
     }
 
     /// The flags with ACE, and ECEB: RFC 9768, sections 3.2.2 and 3.2.3.

@@ -63,6 +63,10 @@ pub struct EventQueue {
     last: u64,
     /// No entry of the heap is due before.
     heap_from: u64,
+    /// What [`Self::pop_due`] takes is due before.
+    end: u64,
+    /// The earlier of the two.
+    wheel_until: u64,
     /// The logarithm of the width of a slot, in nanoseconds.
     shift: u32,
     /// Entries to take before the next look at the width.
@@ -88,6 +92,8 @@ impl Default for EventQueue {
         Self {
             last: 0,
             heap_from: u64::MAX,
+            end: 0,
+            wheel_until: 0,
             shift: 0,
             until_look: LOOK_EVERY,
             occupied_words: 0,
@@ -126,7 +132,7 @@ impl EventQueue {
     /// An event beyond the wheel.
     #[inline(never)]
     fn schedule_late(&mut self, time: u64, token: Token) {
-        self.heap_from = self.heap_from.min(time);
+        self.set_heap_from(self.heap_from.min(time));
         self.heap.schedule(time, token);
     }
 
@@ -151,10 +157,29 @@ impl EventQueue {
         self.pop_until(u64::MAX)
     }
 
-    /// The same, if it is due before `end`. If none is, nothing may be scheduled before `end` from then on.
+    /// From now on [`Self::pop_due`] takes what is due before `end`.
+    pub fn set_end(&mut self, end: Time) {
+        self.end = end.as_nanos();
+        self.set_heap_from(self.heap_from);
+    }
+
+    fn set_heap_from(&mut self, from: u64) {
+        self.heap_from = from;
+        self.wheel_until = from.min(self.end);
+    }
+
+    /// The same as [`Self::pop`], if it is due before the end that was set. If none is, nothing may be scheduled before that end from
+    /// then on.
     #[inline]
-    pub fn pop_before(&mut self, end: Time) -> Option<(Time, Token)> {
-        self.pop_until(end.as_nanos().checked_sub(1)?)
+    pub fn pop_due(&mut self) -> Option<(Time, Token)> {
+        if let Some(slot) = self.first_slot() {
+            let entry = self.slots[slot];
+            if entry.chain == NONE && entry.time < self.wheel_until {
+                self.vacate(slot);
+                return Some(self.took(entry.time, entry.token));
+            }
+        }
+        self.pop_elsewhere(self.end.checked_sub(1)?)
     }
 
     /// The same, if it is due by `limit`.
@@ -255,10 +280,10 @@ impl EventQueue {
             if self.heap_from <= until {
                 match self.heap.pop_until(until) {
                     Ok((due, token)) => {
-                        self.heap_from = self.heap.not_before();
+                        self.set_heap_from(self.heap.not_before());
                         return Some(self.took(due, token));
                     }
-                    Err(from) => self.heap_from = from,
+                    Err(from) => self.set_heap_from(from),
                 }
             }
             if time > limit {

@@ -126,6 +126,15 @@ enum Course {
     Watched,
 }
 
+/// What becomes of `packet` where it is offered at `now`, and differs as `amend` says.
+#[inline]
+fn amended(packet: &Packet, amend: impl Fn(&mut Packet), now: Time) -> Packet {
+    let mut amended = *packet;
+    amend(&mut amended);
+    amended.arrived = now;
+    amended
+}
+
 /// See the module.
 // In this order and from a cache line on, what every packet touches is together: links are many, and visited in turn.
 #[derive(Debug)]
@@ -261,27 +270,35 @@ impl Link {
         route: u32,
         world: &mut World<O>,
     ) {
+        if self.is_up() {
+            self.offer_up(packet, amend, route, world);
+        } else {
+            self.refuse(&amended(packet, amend, world.now), world, DropReason::LinkDown);
+        }
+    }
+
+    /// The same of a link that is not down.
+    #[expect(clippy::inline_always, reason = "once per packet and hop")]
+    #[inline(always)]
+    fn offer_up<O: Observer>(
+        &mut self,
+        packet: &Packet,
+        amend: impl Fn(&mut Packet),
+        route: u32,
+        world: &mut World<O>,
+    ) {
         self.tally.on_arrived(packet.wire_bytes);
         let now = world.now;
         let amend = |packet: &mut Packet| {
             amend(packet);
             packet.arrived = now;
         };
-        let amended = || {
-            let mut packet = *packet;
-            amend(&mut packet);
-            packet
-        };
-        if !self.is_up() {
-            self.lose(&amended(), world, DropReason::LinkDown);
-            return;
-        }
         if let Port::Tail(port) = &mut self.port {
-            if !port.offer_as_it_is(packet, amend, route, now, &mut self.wire, &mut self.tally) {
-                self.overflow(amended(), world);
+            if !port.offer_as_it_is(packet, &amend, route, now, &mut self.wire, &mut self.tally) {
+                self.overflow(amended(packet, amend, now), world);
                 return;
             }
-        } else if self.offer_elsewhere(amended(), route, world) {
+        } else if self.offer_elsewhere(amended(packet, amend, now), route, world) {
             return;
         }
         // Only a first packet brings the next arrival forward. (Making room for a packet behind others does not.)
@@ -447,7 +464,7 @@ impl Link {
         self.tally.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
         let in_port = self.far_port;
-        next.offer_often(packet, |packet| (packet.in_port, packet.ttl) = (in_port, ttl), route + 1, world);
+        next.offer_up(packet, |packet| (packet.in_port, packet.ttl) = (in_port, ttl), route + 1, world);
         self.wire.transits.drop_first();
         true
     }

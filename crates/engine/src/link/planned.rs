@@ -157,7 +157,7 @@ impl<M: QueueManager> Planned<M> {
         let ends = now.saturating_add(wire.clock.transmit(packet.wire_bytes));
         wire.busy_until = ends;
         tally.on_planned(packet.wire_bytes, ends - now, ends - now);
-        tally.on_length(1, u64::from(packet.wire_bytes));
+        tally.on_alone(packet.wire_bytes);
         let place = wire.transits.push_place();
         place.ends = ends;
         place

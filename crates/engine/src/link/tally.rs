@@ -105,6 +105,16 @@ impl Tally {
         }
     }
 
+    /// The queue, which was empty, now holds a packet of `bytes`, which is in transmission. (It has some, so that the most that there was
+    /// tells whether there was one before.)
+    #[inline(always)]
+    pub(super) fn on_alone(&mut self, bytes: u32) {
+        if bytes > self.queue_bytes_max {
+            self.queue_bytes_max = bytes;
+            self.queue_packets_max = self.queue_packets_max.max(1);
+        }
+    }
+
     /// A packet has spent `delay` in the queue.
     #[inline(always)]
     pub(super) fn on_transmitted(&mut self, delay: Span) {

@@ -1,6 +1,6 @@
 //! What hosts send, receive and time.
 
-use tidegate_mechanism::tcp::Transmit;
+use tidegate_mechanism::tcp::{Received, Transmit};
 use tidegate_packet::{Colour, Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
@@ -22,7 +22,7 @@ impl<O: Observer> Simulation<O> {
         sink.delay_nanos_min = sink.delay_nanos_min.min(delay);
         sink.delay_nanos_max = sink.delay_nanos_max.max(delay);
         sink.marked_packets += u64::from(packet.ecn == Ecn::Ce);
-        if packet.dscp.colour() == Colour::Green {
+        if packet.dscp != Dscp::BEST_EFFORT && packet.dscp.colour() == Colour::Green {
             sink.priority_bytes += u64::from(packet.wire_bytes);
         }
     }
@@ -55,8 +55,8 @@ impl<O: Observer> Simulation<O> {
         if let Some(partner) = self.connections[index as usize].partner {
             self.on_tcp_segment(index, partner, packet);
         } else {
-            let owed = self.receive(index, packet);
-            self.acknowledge(index, owed.as_ref());
+            let received = self.receive(index, packet);
+            self.acknowledge(index, received.ack.as_ref());
         }
     }
 
@@ -90,13 +90,13 @@ impl<O: Observer> Simulation<O> {
 
     #[inline(never)]
     fn receive_apart(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
-        self.receive(index, packet)
+        self.receive(index, packet).ack
     }
 
-    /// Data reached the receiver of `index`. The acknowledgment that it owes now, if any.
+    /// Data reached the receiver of `index`: what that made of it.
     #[expect(clippy::inline_always, reason = "two callers, of which the first is the way of most data")]
     #[inline(always)]
-    fn receive(&mut self, index: u32, packet: &Packet) -> Option<Transmit> {
+    fn receive(&mut self, index: u32, packet: &Packet) -> Received {
         let now = self.world.now;
         let &Carried { created, ref tcp, .. } = self.world.arena.get(packet);
         let connection = &mut self.connections[index as usize];
@@ -107,11 +107,12 @@ impl<O: Observer> Simulation<O> {
         counters.goodput_bytes += received.delivered_bytes;
         self.world.retire(packet);
         self.watch_delay(sink, created);
-        received.ack
+        received
     }
 
     /// Sends the acknowledgment that the receiver owes now, if any, and arms its timer.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "once per segment; of its callers one is the way of most data")]
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, index: u32, ack: Option<&Transmit>) {
         let connection = &mut self.connections[index as usize];
         if let Some(deadline) = connection.receiver.timer_at() {

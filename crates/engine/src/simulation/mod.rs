@@ -291,9 +291,10 @@ impl<O: Observer> Simulation<O> {
         let mut events = 0;
         let is_vast = self.is_vast();
         self.world.events.set_foresees(is_vast);
+        self.world.events.set_end(until);
         let is_done = loop {
-            let Some((time, token)) = self.world.events.pop_before(until) else { break true };
-            if is_vast && !self.world.events.upcoming().is_empty() {
+            let Some((time, token)) = self.world.events.pop_due() else { break true };
+            if !self.world.events.upcoming().is_empty() {
                 self.foresee();
             }
             debug_assert!(time >= self.world.now, "time never goes back");

@@ -256,7 +256,29 @@ impl TcpSender {
         if self.c.burst == 0 {
             return None;
         }
-        let Some(candidate) = self.recovery.candidate(&mut self.c) else {
+        if !self.recovery.goes_in_order() {
+            return self.poll_selective(now);
+        }
+        // Such a recovery need not be asked, nor told.
+        let candidate = self.permitted(Candidate::in_order(&self.c), now)?;
+        Some(self.emit(candidate.sequence, candidate.payload_bytes, now))
+    }
+
+    /// The same where recovery knows what the receiver holds.
+    #[inline(never)]
+    fn poll_selective(&mut self, now: Time) -> Option<Transmit> {
+        let candidate = self.recovery.candidate(&mut self.c);
+        let candidate = self.permitted(candidate, now)?;
+        let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
+        self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, now);
+        Some(transmit)
+    }
+
+    /// `candidate`, if there is one and it goes now.
+    #[expect(clippy::inline_always, reason = "once per segment")]
+    #[inline(always)]
+    fn permitted(&mut self, candidate: Option<Candidate>, now: Time) -> Option<Candidate> {
+        let Some(candidate) = candidate else {
             self.c.burst = 0;
             if self.c.sampler.is_some() {
                 self.note_app_limited();
@@ -270,18 +292,16 @@ impl TcpSender {
         if self.c.una == self.c.max {
             self.restart_after_idle(now);
         }
-        if !self.permitted(&candidate, now) {
+        if !self.permits(candidate, now) {
             return None;
         }
         self.c.burst = if self.c.burst == NO_BURST_LIMIT { NO_BURST_LIMIT } else { self.c.burst - 1 };
-        let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
-        self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, now);
-        Some(transmit)
+        Some(candidate)
     }
 
     /// What the window allows, or in a recovery that sends in proportion the recovery, when the host lets it go.
     #[inline]
-    fn window_permits(&mut self, candidate: &Candidate, now: Time) -> Permission {
+    fn window_permits(&mut self, candidate: Candidate, now: Time) -> Permission {
         if self.c.is_watched {
             return self.watched_permits(candidate, now);
         }
@@ -290,7 +310,7 @@ impl TcpSender {
 
     /// The same, where somebody wants to know what goes out.
     #[inline(never)]
-    fn watched_permits(&mut self, candidate: &Candidate, now: Time) -> Permission {
+    fn watched_permits(&mut self, candidate: Candidate, now: Time) -> Permission {
         let permission = match &self.c.prr {
             Some(prr) if prr.is_active() => {
                 if prr.allows(u64::from(candidate.payload_bytes)) {
@@ -311,7 +331,7 @@ impl TcpSender {
 
     /// Asks the control, and remembers when to ask again.
     #[inline]
-    fn permitted(&mut self, candidate: &Candidate, now: Time) -> bool {
+    fn permits(&mut self, candidate: Candidate, now: Time) -> bool {
         let permission = match self.window_permits(candidate, now) {
             Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
             permission => permission,

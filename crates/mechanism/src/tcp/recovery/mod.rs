@@ -27,6 +27,15 @@ pub(super) struct Candidate {
     pub fills_hole: bool,
 }
 
+impl Candidate {
+    /// The next segment in order, if there is one that the application and the receiver's window allow.
+    #[inline]
+    pub fn in_order(c: &Connection) -> Option<Self> {
+        let (sequence, payload_bytes) = c.next_in_order()?;
+        Some(Self { sequence, payload_bytes, in_flight_bytes: c.deflated_flight_bytes(), fills_hole: false })
+    }
+}
+
 /// The recovery of one sender, with what it must remember beyond the [`Connection`].
 // With a tag of its own: one hidden in a variant would have to be decoded twice for every segment.
 #[derive(Clone, Debug)]
@@ -93,19 +102,17 @@ impl Recovery {
         c.on_timeout(now);
     }
 
+    /// Whether what it sends goes in order, and it remembers nothing of that: [`Candidate::in_order`].
+    #[inline]
+    pub const fn goes_in_order(&self) -> bool {
+        matches!(self, Self::Tahoe | Self::Reno | Self::NewReno(_))
+    }
+
     /// The next segment, if there is one that the application and the receiver's window allow.
     #[inline]
     pub fn candidate(&mut self, c: &mut Connection) -> Option<Candidate> {
         match self {
-            Self::Tahoe | Self::Reno | Self::NewReno(_) => {
-                let (sequence, payload_bytes) = c.next_in_order()?;
-                Some(Candidate {
-                    sequence,
-                    payload_bytes,
-                    in_flight_bytes: c.deflated_flight_bytes(),
-                    fills_hole: false,
-                })
-            }
+            Self::Tahoe | Self::Reno | Self::NewReno(_) => Candidate::in_order(c),
             Self::Sack1(sack1) => sack1.candidate(c),
             Self::Sack(sack) => sack.candidate(c),
             Self::Rack(rack) => rack.candidate(c),

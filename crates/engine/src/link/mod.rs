@@ -451,13 +451,13 @@ impl Link {
     pub(crate) const WORD_AT: usize = offset_of!(Self, token);
 
     /// The packet that has arrived, a plain one, goes on over `next`. Not if its TTL or `next` does not allow it, or if its
-    /// flow is not below `flows`: then nothing happens.
+    /// is a control message: then nothing happens.
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
-    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, flows: u32, world: &mut World<O>) -> bool {
+    pub(crate) fn forward<O: Observer>(&mut self, next: &mut Self, world: &mut World<O>) -> bool {
         let &Transit { ref packet, route, ends } = self.wire.transits.first();
         let ttl = packet.ttl - u8::from(self.to_router);
-        if ttl == 0 || !next.is_up() || packet.flow.0 >= flows {
+        if ttl == 0 || !next.is_up() || packet.flow.0 >= world.first_control {
             return false;
         }
         self.tally.on_transmitted(ends - packet.arrived);

@@ -164,21 +164,21 @@ impl<O: Observer> Simulation<O> {
 
     #[inline(never)]
     pub(super) fn on_tcp_ack(&mut self, index: u32, packet: &Packet) {
-        let tcp = self.world.arena.get(packet).tcp;
-        self.world.retire(packet);
-        if tcp.acknowledgment == 0 {
-            self.on_opening_ack(index, &tcp);
+        if self.world.arena.get(packet).tcp.acknowledgment == 0 {
+            self.on_opening_ack(index, packet);
         }
-        self.connections[index as usize].sender.on_ack(&tcp, self.world.now);
+        let tcp = &self.world.arena.get(packet).tcp;
+        self.connections[index as usize].sender.on_ack(tcp, self.world.now);
+        self.world.retire(packet);
         self.pump(index);
     }
 
     /// Nothing is acknowledged yet. Where data goes both ways, the answer to a SYN is acknowledged before data goes, and who answered
     /// measures the round trip by that.
     #[cold]
-    fn on_opening_ack(&mut self, index: u32, tcp: &TcpHeader) {
+    fn on_opening_ack(&mut self, index: u32, packet: &Packet) {
         let Some(partner) = self.connections[index as usize].partner else { return };
-        if tcp.flags.contains(TcpFlags::SYN) {
+        if self.world.arena.get(packet).tcp.flags.contains(TcpFlags::SYN) {
             let ack = self.connections[partner as usize].receiver.on_answer();
             self.acknowledge(partner, Some(&ack));
         } else {

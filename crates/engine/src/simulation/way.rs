@@ -37,9 +37,8 @@ impl<O: Observer> Simulation<O> {
         };
         match self.programs.link(route) {
             Some(next) => {
-                let flows = 2 * self.flows.len() as u32;
                 let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
-                    Ok([from, onto]) => from.forward(onto, flows, &mut self.world),
+                    Ok([from, onto]) => from.forward(onto, &mut self.world),
                     Err(_) => false,
                 };
                 if !is_gone {

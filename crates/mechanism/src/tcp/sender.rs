@@ -295,7 +295,9 @@ impl TcpSender {
         if !self.permits(candidate, now) {
             return None;
         }
-        self.c.burst = if self.c.burst == NO_BURST_LIMIT { NO_BURST_LIMIT } else { self.c.burst - 1 };
+        if self.c.burst != NO_BURST_LIMIT {
+            self.c.burst -= 1;
+        }
         Some(candidate)
     }
 

@@ -228,7 +228,8 @@ impl Connection {
     #[inline]
     pub fn deflated_flight_bytes(&self) -> u64 {
         // A negative inflation adds; more inflation than flight means that nothing is left.
-        self.flight_bytes().cast_signed().saturating_sub(self.inflation).max(0) as u64
+        // (Both are windows' worth of bytes, far below 2^63.)
+        (self.flight_bytes().cast_signed() - self.inflation).max(0) as u64
     }
 
     /// The segment at `nxt`, if the application and the receiver allow it.

@@ -303,28 +303,28 @@ impl TcpSender {
 
     /// What the window allows, or in a recovery that sends in proportion the recovery, when the host lets it go.
     #[inline]
-    fn window_permits(&mut self, candidate: Candidate, now: Time) -> Permission {
+    fn window_permits(&mut self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
         if self.c.is_watched {
-            return self.watched_permits(candidate, now);
+            return self.watched_permits(in_flight_bytes, payload_bytes, now);
         }
-        self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now)
+        self.c.cc.may_send(in_flight_bytes, payload_bytes, now)
     }
 
     /// The same, where somebody wants to know what goes out.
     #[inline(never)]
-    fn watched_permits(&mut self, candidate: Candidate, now: Time) -> Permission {
+    fn watched_permits(&mut self, in_flight_bytes: u64, payload_bytes: u32, now: Time) -> Permission {
         let permission = match &self.c.prr {
             Some(prr) if prr.is_active() => {
-                if prr.allows(u64::from(candidate.payload_bytes)) {
-                    self.c.cc.may_send(0, candidate.payload_bytes, now)
+                if prr.allows(u64::from(payload_bytes)) {
+                    self.c.cc.may_send(0, payload_bytes, now)
                 } else {
                     Permission::No
                 }
             }
-            _ => self.c.cc.may_send(candidate.in_flight_bytes, candidate.payload_bytes, now),
+            _ => self.c.cc.may_send(in_flight_bytes, payload_bytes, now),
         };
         match permission {
-            Permission::No if self.c.reduction_allows(candidate.in_flight_bytes, candidate.payload_bytes) => {
+            Permission::No if self.c.reduction_allows(in_flight_bytes, payload_bytes) => {
                 self.pace(Permission::Now, now)
             }
             permission => self.pace(permission, now),
@@ -334,7 +334,7 @@ impl TcpSender {
     /// Asks the control, and remembers when to ask again.
     #[inline]
     fn permits(&mut self, candidate: Candidate, now: Time) -> bool {
-        let permission = match self.window_permits(candidate, now) {
+        let permission = match self.window_permits(candidate.in_flight_bytes, candidate.payload_bytes, now) {
             Permission::Now if now < self.c.paused_until => Permission::At(self.c.paused_until),
             permission => permission,
         };
@@ -402,8 +402,10 @@ impl TcpSender {
         }
         let retransmission = self.c.on_output(sequence, payload_bytes, in_flight_bytes, now);
         let wire_bytes = self.header_bytes + payload_bytes;
-        let segment = Segment { sequence, payload_bytes, wire_bytes, retransmission };
-        let dscp = self.c.cc.on_send(&segment, now);
+        let mut dscp = Dscp::BEST_EFFORT;
+        if self.c.tells_sends {
+            dscp = self.c.cc.on_send(&Segment { sequence, payload_bytes, wire_bytes, retransmission }, now);
+        }
         if is_watched && let Some(pacing) = &mut self.pacing {
             pacing.on_send(payload_bytes, self.c.rto.srtt(), &self.c.cc);
         }

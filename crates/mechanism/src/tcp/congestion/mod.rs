@@ -302,6 +302,11 @@ pub trait CongestionControl {
         Dscp::BEST_EFFORT
     }
 
+    /// Whether it hears of segments that go out: [`Self::on_send`] is not called of one that does not.
+    fn hears_sends(&self) -> bool {
+        true
+    }
+
     /// The congestion window in bytes: what may be in flight.
     fn cwnd_bytes(&self) -> u64;
 
@@ -410,6 +415,9 @@ macro_rules! controls {
             }
             fn ssthresh_bytes(&self) -> u64 {
                 each!(self, c => c.ssthresh_bytes())
+            }
+            fn hears_sends(&self) -> bool {
+                each!(self, c => c.hears_sends())
             }
             fn backs_off_timer(&self) -> bool {
                 each!(self, c => c.backs_off_timer())

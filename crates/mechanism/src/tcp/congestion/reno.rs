@@ -277,6 +277,10 @@ impl CongestionControl for Reno {
         }
     }
 
+    fn hears_sends(&self) -> bool {
+        false
+    }
+
     #[inline]
     fn may_send(&self, in_flight_bytes: u64, payload_bytes: u32, _now: Time) -> Permission {
         if in_flight_bytes + u64::from(payload_bytes) <= self.cwnd_bytes {

@@ -106,6 +106,8 @@ pub(super) struct Connection {
     pub cwr_due: bool,
     /// There is something that wants to know what goes out: one of `gradual` and `prr`, the sampler, or pacing by the host.
     pub is_watched: bool,
+    /// The control hears of segments that go out.
+    pub tells_sends: bool,
     /// The acknowledgment that is being taken in echoes a mark.
     pub echoes: bool,
     /// For a control that asks for samples.
@@ -168,6 +170,7 @@ impl Connection {
             gradual: is_gradual.then(Gradual::default),
             prr: has_prr.then(Box::default),
             ecn_pauses: config.ecn_timeout.then_some(0),
+            tells_sends: cc.hears_sends(),
             echoes: false,
             keep_window: config.keep_window,
             reduce_window: config.reduce_window,

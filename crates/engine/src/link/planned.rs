@@ -127,9 +127,6 @@ impl<M: QueueManager> Planned<M> {
                 return;
             }
         }
-        if wire.busy_until <= now {
-            self.manager.on_departure(&packet, Backlog::EMPTY, now);
-        }
         let place = if wire.busy_until <= now {
             self.idle = false;
             self.manager.on_departure(&packet, Backlog::EMPTY, now);

@@ -109,19 +109,21 @@ mod tests {
     proptest! {
         /// A bottleneck of `mu`, a round trip of delay: the queue of the fluid model settles at the target.
         #[test]
-        fn the_queue_of_a_fluid_bottleneck_settles_at_the_target(mu in 1e5f64..1e8, t in 0.01f64..0.2, start in 0.1f64..3.0) {
+        fn the_queue_of_a_fluid_bottleneck_settles_at_the_target(mu in prop_oneof![1e5f64..1e6, 1e6f64..1e8], t in 0.01f64..0.2, start in 0.1f64..3.0) {
             let step = t / 8.0;
+            // On a slow path that of packets.
+            let target = LAW.target(0.0, mu);
             let (mut rate, mut queue) = (start * mu, 0.0f64);
             let mut sent = alloc::collections::VecDeque::from([rate; 8]);
             for round in 0..4000 {
                 let arriving = sent.pop_front().unwrap();
                 let output = if queue > 0.0 { mu } else { arriving.min(mu) };
                 queue = (queue + (arriving - mu) * step).max(0.0);
-                rate = LAW.next(rate, output, queue / mu, LAW.target, t, step / t);
+                rate = LAW.next(rate, output, queue / mu, target, t, step / t);
                 sent.push_back(rate);
                 if round > 3900 {
                     let waited = queue / mu;
-                    prop_assert!((0.8 * LAW.target..1.5 * LAW.target).contains(&waited), "{waited}");
+                    prop_assert!((0.8 * target..1.5 * target).contains(&waited), "{waited}");
                 }
             }
         }

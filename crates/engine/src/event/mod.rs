@@ -43,6 +43,14 @@ const WIDTH_SHIFT: u32 = 2;
 /// Events between two looks at how dense they are.
 const LOOK_EVERY: u32 = 4096;
 
+/// By how many powers of two more it may be smaller, and what of the events between two looks decides it.
+const NARROWER_MAX: u32 = 2;
+const MANY_CROWDED: u32 = LOOK_EVERY / 8;
+const FEW_LATE: u32 = LOOK_EVERY / 64;
+const MANY_LATE: u32 = LOOK_EVERY / 16;
+/// Looks after which what did not pay is tried again.
+const PATIENCE: u32 = 8;
+
 const NONE: u32 = u32::MAX;
 
 /// An event, in its slot or in the chain of those that came to the slot later.
@@ -83,6 +91,13 @@ pub struct EventQueue {
     heap: RadixHeap,
     /// Time of the last entry that had been taken at the last look.
     looked: u64,
+    /// By how many powers of two slots are narrower than the mean time between events asks for.
+    narrower: u32,
+    /// Looks to wait before they may become narrower again.
+    patience: u32,
+    /// Events since the last look that found their slot occupied, and that were beyond the wheel.
+    crowded: u32,
+    late: u32,
     /// What is due at `last` and was taken out of the rest, where events of one instant are taken by their tokens.
     due: BinaryHeap<Reverse<u64>>,
 }
@@ -103,6 +118,10 @@ impl Default for EventQueue {
             free: NONE,
             heap: RadixHeap::default(),
             looked: 0,
+            narrower: 0,
+            patience: 0,
+            crowded: 0,
+            late: 0,
             due: BinaryHeap::new(),
         }
     }
@@ -132,6 +151,7 @@ impl EventQueue {
     /// An event beyond the wheel.
     #[inline(never)]
     fn schedule_late(&mut self, time: u64, token: Token) {
+        self.late += 1;
         self.set_heap_from(self.heap_from.min(time));
         self.heap.schedule(time, token);
     }
@@ -139,6 +159,7 @@ impl EventQueue {
     /// An event whose slot is occupied.
     #[inline(never)]
     fn chain(&mut self, slot: usize, time: u64, token: Token) {
+        self.crowded += 1;
         let entry = Entry { time, token, chain: self.slots[slot].chain };
         self.slots[slot].chain = if self.free == NONE {
             self.chained.push(entry);
@@ -353,16 +374,31 @@ impl EventQueue {
     /// changes.
     #[cold]
     fn look(&mut self) {
+        let fitted = self.narrower;
+        self.fit();
         let between = (self.last - self.looked) / u64::from(LOOK_EVERY);
-        let wanted = (between >> WIDTH_SHIFT).max(1).ilog2();
+        let wanted = (between >> (WIDTH_SHIFT + self.narrower)).max(1).ilog2();
         self.until_look = LOOK_EVERY;
         self.looked = self.last;
-        if wanted.abs_diff(self.shift) > 1 {
+        if wanted.abs_diff(self.shift) > u32::from(self.narrower == fitted) {
             while let Some(slot) = self.first_slot() {
                 self.spill(slot);
             }
             self.shift = wanted;
         }
+    }
+
+    /// Where events come in bunches, many of them find their slot occupied, and next to none is far ahead, slots are narrower than their
+    /// mean asks for; and wider again where that did not pay.
+    fn fit(&mut self) {
+        self.patience = self.patience.saturating_sub(1);
+        if self.narrower > 0 && self.late > MANY_LATE {
+            self.narrower -= 1;
+            self.patience = PATIENCE;
+        } else if self.crowded > MANY_CROWDED && self.late < FEW_LATE && self.patience == 0 {
+            self.narrower = (self.narrower + 1).min(NARROWER_MAX);
+        }
+        (self.crowded, self.late) = (0, 0);
     }
 
     /// From now on it is known what is due next, or is not any more.

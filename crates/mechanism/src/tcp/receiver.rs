@@ -180,7 +180,8 @@ impl TcpReceiver {
     }
 
     /// Takes in a segment with payload, of whose mark is taken note; its acknowledgment may not wait if it is due `at_once`.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as above")]
+    #[inline(always)]
     fn take_segment(&mut self, header: &TcpHeader, ecn: Ecn, at_once: bool, now: Time) -> Received {
         let mut received = Received { delivered_bytes: 0, duplicate: false, ack: None };
         self.counters.received_segments += 1;

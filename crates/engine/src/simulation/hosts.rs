@@ -125,8 +125,15 @@ impl<O: Observer> Simulation<O> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
+        self.send_segment_here(flow, segment, route);
+    }
+
+    /// The same, compiled into its caller.
+    #[expect(clippy::inline_always, reason = "once per segment with data")]
+    #[inline(always)]
+    fn send_segment_here(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
         let packet = self.make_segment(flow, segment);
         self.send_often(&packet, route);
     }
@@ -200,7 +207,7 @@ impl<O: Observer> Simulation<O> {
             if departs_at > now || partner.is_some() {
                 self.send_special_segment(index, segment, departs_at, route);
             } else {
-                self.send_segment(FlowIds::data(flow_index), &segment, route);
+                self.send_segment_here(FlowIds::data(flow_index), &segment, route);
             }
         }
         let connection = &mut self.connections[index as usize];

@@ -4,13 +4,42 @@ use tidegate_mechanism::tcp::{Received, Transmit};
 use tidegate_packet::{Colour, Dscp, Ecn, FlowId, Packet, TcpFlags, TcpHeader};
 use tidegate_units::Time;
 
-use super::{Carrier, Connection, Simulation};
+use super::{Carrier, Flow, Simulation};
 use crate::arena::Carried;
 use crate::counters::SinkCounters;
 use crate::ids::FlowIds;
 use crate::observer::Observer;
 use crate::source::Act;
 use crate::world::Wake;
+
+/// What a segment has of its flow.
+#[derive(Clone, Copy)]
+struct Along {
+    flow: FlowId,
+    /// Where it begins in the programs of the flow.
+    route: u32,
+    dscp: Dscp,
+    class: u8,
+}
+
+impl Along {
+    /// A segment with data of the flow with this number.
+    #[inline]
+    fn data(number: u32, flow: &mut Flow) -> Self {
+        Self { flow: FlowIds::data(number), route: flow.forward.choose(), dscp: flow.dscp, class: flow.class }
+    }
+
+    /// A bare acknowledgment of it.
+    #[inline]
+    fn acknowledgment(number: u32, flow: &mut Flow) -> Self {
+        Self {
+            flow: FlowIds::acknowledgments(number),
+            route: flow.reverse.choose(),
+            dscp: flow.dscp,
+            class: flow.class,
+        }
+    }
+}
 
 impl<O: Observer> Simulation<O> {
     #[inline]
@@ -119,54 +148,52 @@ impl<O: Observer> Simulation<O> {
             connection.receive_alarm.arm(deadline, Wake::TcpReceiver.token(index), &mut self.world.events);
         }
         if let Some(ack) = ack {
-            let flow_index = connection.flow;
-            let route = self.flows[flow_index as usize].reverse.choose();
-            self.send_segment(FlowIds::acknowledgments(flow_index), ack, route);
+            let flow = connection.flow;
+            let along = Along::acknowledgment(flow, &mut self.flows[flow as usize]);
+            self.send_segment(along, ack);
         }
     }
 
     #[inline(never)]
-    pub(super) fn send_segment(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
-        self.send_segment_here(flow, segment, route);
+    fn send_segment(&mut self, along: Along, segment: &Transmit) {
+        self.send_segment_here(along, segment);
     }
 
     /// The same, compiled into its caller.
     #[expect(clippy::inline_always, reason = "once per segment with data")]
     #[inline(always)]
-    fn send_segment_here(&mut self, flow: FlowId, segment: &Transmit, route: u32) {
-        let packet = self.make_segment(flow, segment);
-        self.send_often(&packet, route);
+    fn send_segment_here(&mut self, along: Along, segment: &Transmit) {
+        let packet = self.make_segment(along, segment);
+        self.send_often(&packet, along.route);
     }
 
     #[expect(clippy::inline_always, reason = "two callers, of which the first is the way of most segments")]
     #[inline(always)]
-    fn make_segment(&mut self, flow: FlowId, segment: &Transmit) -> Packet {
+    fn make_segment(&mut self, along: Along, segment: &Transmit) -> Packet {
         let carried =
             Carried { created: self.world.now, route: 0, message: Carried::NO_MESSAGE, tcp: segment.header };
-        let mut packet = self.world.create(flow, segment.wire_bytes, carried);
+        let mut packet = self.world.create(along.flow, segment.wire_bytes, carried);
         packet.ecn = segment.ecn;
         // The transport's own marking (priorities of its congestion control) goes before the flow's.
-        let configured = self.flows[flow.0 as usize / 2].dscp;
-        packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { configured } else { segment.dscp };
-        packet.class = self.flows[flow.0 as usize / 2].class;
+        packet.dscp = if segment.dscp == Dscp::BEST_EFFORT { along.dscp } else { segment.dscp };
+        packet.class = along.class;
         packet
     }
 
     /// The same, of a segment of connection `index` on which an acknowledgment may ride, or which is not to leave the host before
     /// `departs_at`.
     #[inline(never)]
-    fn send_special_segment(&mut self, index: u32, mut segment: Transmit, departs_at: Time, route: u32) {
-        let &Connection { flow, partner, .. } = &self.connections[index as usize];
-        if let Some(partner) = partner
+    fn send_special_segment(&mut self, index: u32, mut segment: Transmit, departs_at: Time, along: Along) {
+        if let Some(partner) = self.connections[index as usize].partner
             && !segment.header.flags.contains(TcpFlags::SYN)
         {
             self.connections[partner as usize].receiver.ride_on(&mut segment);
         }
-        let packet = self.make_segment(FlowIds::data(flow), &segment);
+        let packet = self.make_segment(along, &segment);
         if departs_at > self.world.now {
             self.world.departures.write(&packet, self.world.now, departs_at);
         }
-        self.send(packet, route);
+        self.send(packet, along.route);
     }
 
     #[inline(never)]
@@ -197,24 +224,27 @@ impl<O: Observer> Simulation<O> {
     #[inline]
     pub(super) fn pump(&mut self, index: u32) -> bool {
         let now = self.world.now;
-        let flow_index = self.connections[index as usize].flow;
         let mut has_sent = false;
-        while let Some(segment) = self.connections[index as usize].sender.poll_transmit(now) {
+        loop {
+            let connection = &mut self.connections[index as usize];
+            let Some(segment) = connection.sender.poll_transmit(now) else {
+                if let Some(deadline) = connection.sender.timer_at() {
+                    let token = Wake::TcpSender.token(index);
+                    connection.send_alarm.arm(deadline, token, &mut self.world.events);
+                }
+                return has_sent;
+            };
             has_sent = true;
-            let Connection { sender, partner, .. } = &self.connections[index as usize];
-            let departs_at = sender.departs_at();
-            let route = self.flows[flow_index as usize].forward.choose();
-            if departs_at > now || partner.is_some() {
-                self.send_special_segment(index, segment, departs_at, route);
+            let departs_at = connection.sender.departs_at();
+            let is_special = departs_at > now || connection.partner.is_some();
+            let flow = connection.flow;
+            let along = Along::data(flow, &mut self.flows[flow as usize]);
+            if is_special {
+                self.send_special_segment(index, segment, departs_at, along);
             } else {
-                self.send_segment_here(FlowIds::data(flow_index), &segment, route);
+                self.send_segment_here(along, &segment);
             }
         }
-        let connection = &mut self.connections[index as usize];
-        if let Some(deadline) = connection.sender.timer_at() {
-            connection.send_alarm.arm(deadline, Wake::TcpSender.token(index), &mut self.world.events);
-        }
-        has_sent
     }
 
     pub(super) fn on_sender_alarm(&mut self, index: u32) {

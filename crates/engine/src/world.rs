@@ -164,7 +164,7 @@ impl Alarm {
 
     /// Whether the event of this owner that fires at `now` is the one that counts.
     #[inline]
-    pub(crate) fn is_due(&self, now: Time) -> bool {
+    pub(crate) fn is_due(self, now: Time) -> bool {
         self.armed == now
     }
 

@@ -289,12 +289,12 @@ impl Link {
     ) {
         self.tally.on_arrived(packet.wire_bytes);
         let now = world.now;
-        let amend = |packet: &mut Packet| {
-            amend(packet);
-            packet.arrived = now;
+        let amend = |offered: &mut Packet| {
+            amend(offered);
+            offered.arrived = now;
         };
         if let Port::Tail(port) = &mut self.port {
-            if !port.offer_as_it_is(packet, &amend, route, now, &mut self.wire, &mut self.tally) {
+            if !port.offer_as_it_is(packet, amend, route, now, &mut self.wire, &mut self.tally) {
                 self.overflow(amended(packet, amend, now), world);
                 return;
             }
@@ -464,7 +464,7 @@ impl Link {
         self.tally.on_delivered(packet.wire_bytes);
         world.totals.packet_hops += 1;
         let in_port = self.far_port;
-        next.offer_up(packet, |packet| (packet.in_port, packet.ttl) = (in_port, ttl), route + 1, world);
+        next.offer_up(packet, |next| (next.in_port, next.ttl) = (in_port, ttl), route + 1, world);
         self.wire.transits.drop_first();
         true
     }

@@ -29,7 +29,7 @@ pub use self::keys::{Keys, decode_key, encode_key};
 use self::reader::Reader;
 pub use self::recorded::{Recorded, configure};
 use super::rounds::Pace;
-use crate::core::config::GatewayConfig;
+use crate::core::config::{GatewayConfig, RateConfig};
 use crate::tunnel::wireguard::{THREADS_MAX, site_id};
 
 /// Where it is looked for.
@@ -81,26 +81,42 @@ words! {
     }
 }
 
+const RATE: Bound<BitRate> = Bound::above(BitRate::ZERO)
+    .and_at_most(bound::RATE_MAX)
+    .low("a rate of zero moves nothing", "like 1Mbit; to stop what goes to a site, take its table away");
+
 parameters! {
     /// # The rate towards a site
     ///
     /// What rates keep to, whatever a mechanism, a path or the other end says.
     #[derive(Copy)]
     pub struct RateTable {
-        /// Never less: what is assured. Source: assumed.
-        floor: BitRate = BitRate::from_mbps(1) => bound::RATE;
+        /// Never less: what is assured. Default: 1 Mbit/s, or `max` where that is less. Source: assumed.
+        floor: Option<BitRate> = None => RATE;
         /// Never more. Source: assumed.
-        max: BitRate = BitRate::from_mbps(10_000) => bound::RATE;
-        /// The rate towards an end that does not answer. Source: assumed.
-        fallback: BitRate = BitRate::from_mbps(2) => bound::RATE;
+        max: BitRate = BitRate::from_mbps(10_000) => RATE;
+        /// The rate towards an end that does not answer. Default: 2 Mbit/s, or what is nearest to that between `floor` and `max`. Source:
+        /// assumed.
+        fallback: Option<BitRate> = None => RATE;
     }
     check |config, report| {
-        if config.floor > config.max {
+        let RateConfig { floor, max, fallback } = config.rates();
+        if floor > max {
             report.say("floor", "is more than `max`", "floor <= fallback <= max");
-        } else if config.fallback < config.floor || config.fallback > config.max {
-            report.say("fallback", format!("{} is not between `floor` and `max`", config.fallback), "floor <= fallback <= max");
+        } else if fallback < floor || fallback > max {
+            report.say("fallback", format!("{fallback} is not between `floor` and `max`"), "floor <= fallback <= max");
         }
     };
+}
+
+impl RateTable {
+    /// What it says, and what follows from that where it says nothing.
+    fn rates(&self) -> RateConfig {
+        let max = self.max;
+        let floor = self.floor.unwrap_or_else(|| BitRate::from_mbps(1).min(max));
+        let fallback = self.fallback.unwrap_or_else(|| BitRate::from_mbps(2).min(max).max(floor));
+        RateConfig { floor, max, fallback }
+    }
 }
 
 parameters! {

@@ -21,7 +21,7 @@ use super::{
     ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
     WhenStopped, decode_key, endpoint,
 };
-use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, RateConfig, SiteConfig};
+use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, SiteConfig};
 use crate::tunnel::wireguard::site_id;
 
 /// What is read, and what is wrong with it.
@@ -85,6 +85,15 @@ impl Reader<'_> {
         let fail = file.fail.unwrap_or_default();
         let listen = self.parse(&["gateway", "listen"], &gateway.listen, "address with a port", "[::]:51820");
         self.listen = listen.map(|at: SocketAddr| at.ip());
+        if listen.is_some_and(|at| at.port() == 0) {
+            // Other sites, firewalls and all packet threads must know it, and after a restart it would be another.
+            self.say(&["gateway", "listen"], "has no port", "one that other sites can know, like \"[::]:51820\"");
+        }
+        let files = [("private_key_file", &gateway.private_key_file), ("socket", &gateway.socket)];
+        for (key, _) in files.iter().filter(|(_, file)| file.trim().is_empty()) {
+            let help = if *key == "socket" { super::super::DEFAULT_SOCKET } else { "/etc/tidegate/key" };
+            self.say(&["gateway", key], "names no file", format!("like \"{help}\""));
+        }
         let addresses: Vec<IpNet> = gateway
             .address
             .iter()
@@ -264,7 +273,7 @@ impl Reader<'_> {
                 found.map(|number| number as u32)
             }
         };
-        let rate = RateConfig { floor: table.rate.floor, max: table.rate.max, fallback: table.rate.fallback };
+        let rate = table.rate.rates();
         let mut control = match &table.control {
             Control::None(_) => None,
             Control::Edge(edge) => Some(edge.clone()),

@@ -37,6 +37,20 @@ fn two_sites_fit_in_15_lines() {
 }
 
 #[test]
+fn what_is_said_of_one_rate_moves_the_others_where_they_are_not_said() {
+    let rates = |table: &str| {
+        let from = TEXT.find("rate = ").unwrap();
+        let plan = read("gateway.toml", &format!("{}rate = {table}\n", &TEXT[..from])).unwrap();
+        let rate = &plan.outline().sites[0].rate;
+        [rate.floor, rate.fallback, rate.max].map(|rate| rate.as_bps() / 1000)
+    };
+    assert_eq!(rates("{}"), [1000, 2000, 10_000_000]);
+    assert_eq!(rates("{ max = \"1500kbit\" }"), [1000, 1500, 1500]);
+    assert_eq!(rates("{ max = \"500kbit\" }"), [500, 500, 500]);
+    assert_eq!(rates("{ floor = \"5Mbit\" }"), [5000, 5000, 10_000_000]);
+}
+
+#[test]
 fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
     let cases = [
         (
@@ -53,6 +67,21 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
             "8Mbit",
             "1Mbit",
             "gateway.toml:8:55: sites.b.rate.fallback: 1Mbit is not between `floor` and `max` (floor <= fallback <= max)",
+        ),
+        (
+            "/etc/tidegate/key",
+            "",
+            "gateway.toml:2:20: gateway.private_key_file: names no file (like \"/etc/tidegate/key\")",
+        ),
+        (
+            "[sites.b]",
+            "listen = \"[::]:0\"\n[sites.b]",
+            "gateway.toml:4:10: gateway.listen: has no port (one that other sites can know, like \"[::]:51820\")",
+        ),
+        (
+            "floor = \"2Mbit\"",
+            "floor = \"0bit\"",
+            "gateway.toml:8:18: sites.b.rate.floor: a rate of zero moves nothing (like 1Mbit; to stop what goes to a site, take its table away)",
         ),
         (
             "10.9.0.1/24",

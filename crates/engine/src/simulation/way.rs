@@ -28,7 +28,8 @@ impl<O: Observer> Simulation<O> {
     #[expect(clippy::inline_always, reason = "once per packet and hop")]
     #[inline(always)]
     pub(crate) fn on_link(&mut self, index: u32) {
-        let link = &mut self.links[index as usize];
+        let links = &mut self.links[..];
+        let link = &mut links[index as usize];
         if !link.on_wake(&mut self.world) {
             return;
         }
@@ -37,7 +38,7 @@ impl<O: Observer> Simulation<O> {
         };
         match self.programs.link(route) {
             Some(next) => {
-                let is_gone = match self.links.get_disjoint_mut([index as usize, next.0 as usize]) {
+                let is_gone = match links.get_disjoint_mut([index as usize, next.0 as usize]) {
                     Ok([from, onto]) => from.forward(onto, &mut self.world),
                     Err(_) => false,
                 };

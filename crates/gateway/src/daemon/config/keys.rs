@@ -47,6 +47,14 @@ impl Keys {
     /// When a file cannot be read, is no key, or others may read it; when a site has the own key.
     pub fn load(&mut self, plan: &Plan) -> Result<(), ConfigErrors> {
         for file in files(plan) {
+            if file.trim().is_empty() {
+                // Recordings have none, so that files are not refused for it before it is to be read.
+                let is_own = *file == plan.private_key_file;
+                let key = if is_own { "gateway.private_key_file" } else { "preshared_key_file" };
+                let help = "like \"/etc/tidegate/key\", which `tidegatectl keygen` writes".to_owned();
+                let why = ConfigError::without_place(key.to_owned(), "names no file".to_owned(), help);
+                return Err(ConfigErrors::from(why));
+            }
             if !self.0.contains_key(file) {
                 let secret = read_secret(Path::new(file))
                     .map_err(|(why, help)| ConfigError::without_place(file.clone(), why, help))?;

@@ -18,8 +18,8 @@ use tidegate_units::BitRate;
 
 use super::super::rounds::Pace;
 use super::{
-    ClassTable, Control, DEVICE_BYTES_MAX, File, OTHER_CLASS, PeerPlan, Plan, Recorded, SiteTable,
-    WhenStopped, decode_key, endpoint,
+    ClassTable, Control, DEVICE_BYTES_MAX, File, GatewayTable, OTHER_CLASS, PeerPlan, Plan, Recorded,
+    SiteTable, WhenStopped, decode_key, endpoint,
 };
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, SiteConfig};
 use crate::tunnel::wireguard::site_id;
@@ -85,15 +85,7 @@ impl Reader<'_> {
         let fail = file.fail.unwrap_or_default();
         let listen = self.parse(&["gateway", "listen"], &gateway.listen, "address with a port", "[::]:51820");
         self.listen = listen.map(|at: SocketAddr| at.ip());
-        if listen.is_some_and(|at| at.port() == 0) {
-            // Other sites, firewalls and all packet threads must know it, and after a restart it would be another.
-            self.say(&["gateway", "listen"], "has no port", "one that other sites can know, like \"[::]:51820\"");
-        }
-        let files = [("private_key_file", &gateway.private_key_file), ("socket", &gateway.socket)];
-        for (key, _) in files.iter().filter(|(_, file)| file.trim().is_empty()) {
-            let help = if *key == "socket" { super::super::DEFAULT_SOCKET } else { "/etc/tidegate/key" };
-            self.say(&["gateway", key], "names no file", format!("like \"{help}\""));
-        }
+        self.names_something(gateway, listen);
         let addresses: Vec<IpNet> = gateway
             .address
             .iter()
@@ -181,6 +173,19 @@ impl Reader<'_> {
             },
             addresses,
         })
+    }
+
+    /// What others must find has a port and a file.
+    fn names_something(&mut self, gateway: &GatewayTable, listen: Option<SocketAddr>) {
+        if listen.is_some_and(|at| at.port() == 0) {
+            // Other sites, firewalls and all packet threads must know it, and after a restart it would be another.
+            let help = "one that other sites can know, like \"[::]:51820\"";
+            self.say(&["gateway", "listen"], "has no port", help);
+        }
+        if gateway.socket.trim().is_empty() {
+            let help = format!("like \"{}\"", super::super::DEFAULT_SOCKET);
+            self.say(&["gateway", "socket"], "names no file", help);
+        }
     }
 
     fn classes(&mut self, tables: &IndexMap<String, ClassTable>) -> Vec<ClassConfig> {

@@ -69,9 +69,9 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
             "gateway.toml:8:55: sites.b.rate.fallback: 1Mbit is not between `floor` and `max` (floor <= fallback <= max)",
         ),
         (
-            "/etc/tidegate/key",
-            "",
-            "gateway.toml:2:20: gateway.private_key_file: names no file (like \"/etc/tidegate/key\")",
+            "[sites.b]",
+            "socket = \" \"\n[sites.b]",
+            "gateway.toml:4:10: gateway.socket: names no file (like \"/run/tidegate/gateway.sock\")",
         ),
         (
             "[sites.b]",

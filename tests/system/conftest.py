@@ -4,6 +4,7 @@ Where the machine could run them and `CI` is set, a skip is a failure: nothing m
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,15 @@ import pytest
 from tidegate import two_sites
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# A script's job in the background begins with these ignored, and so would what tests start and end by them.
+for _one, _usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_one) == signal.SIG_IGN:
+        signal.signal(_one, _usual)
 
 
 def _obstacle() -> str | None:

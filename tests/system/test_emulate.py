@@ -223,16 +223,19 @@ def test_what_a_killed_run_left_is_cleaned_and_a_living_one_stays(program):
     command = [str(program), "emulate", "--rate", "1Mbit", "--on", "A=sleep 1000"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, **quiet) as killed, subprocess.Popen(command, **quiet) as alive:
-        wait_for(lambda: len(left_over(killed.pid)) == len(left_over(alive.pid)) == 2)
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
-        assert len(left_over(killed.pid)) == 2
-        cleaned = subprocess.run([str(program), "emulate", "--clean"], capture_output=True, text=True)
-        assert cleaned.returncode == 0, cleaned.stderr
-        assert left_over(killed.pid) == []
-        assert len(left_over(alive.pid)) == 2
-        alive.send_signal(signal.SIGTERM)
-        alive.wait(timeout=10)
+        try:
+            # A command that is about to begin holds what the emulation has open.
+            wait_for(lambda: all("sleep 1000" in processes_of(one.pid) for one in (killed, alive)))
+            killed.send_signal(signal.SIGKILL)
+            killed.wait()
+            assert len(left_over(killed.pid)) == 2
+            cleaned = subprocess.run([str(program), "emulate", "--clean"], capture_output=True, text=True)
+            assert cleaned.returncode == 0, cleaned.stderr
+            assert left_over(killed.pid) == []
+            assert len(left_over(alive.pid)) == 2
+        finally:
+            alive.send_signal(signal.SIGTERM)
+            alive.wait(timeout=10)
     assert left_over(alive.pid) == []
     assert not list(LEASES.glob(f"{killed.pid}.*"))
     devices = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
@@ -286,14 +289,24 @@ while time.monotonic() < {until}:
     if os.fork():
         os._exit(0)
     os.setsid()
-open({survived!r}, "w")
 """
 
 
+def is_running(file: Path) -> bool:
+    """Whether a process has `file` on its command line, which may become another while one looks."""
+    for _ in range(20):
+        for line in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(file).encode() in line.read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
 def test_no_process_is_left_whatever_it_does(emulate, tmp_path):
-    survived = tmp_path / "survived"
     runaway = tmp_path / "runaway.py"
-    runaway.write_text(RUNAWAY.format(until=time.monotonic() + 5, survived=str(survived)))
+    runaway.write_text(RUNAWAY.format(until=time.monotonic() + 40))
     # A program whose first thread has ended.
     headless = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(50,)).start(); " + (
         "ctypes.CDLL(None).pthread_exit(None)"
@@ -303,9 +316,8 @@ def test_no_process_is_left_whatever_it_does(emulate, tmp_path):
         "--rate", "1Mbit", "--duration", "1s", "--on", "A=exec unshare -n sleep 60",
         "--on", f"B=exec {sys.executable} {runaway}", "--on", f'B=exec {sys.executable} -c "{headless}"',
     )  # fmt: skip
-    assert time.monotonic() - begin < 8, ended.stderr
-    time.sleep(max(0.0, begin + 5.5 - time.monotonic()))
-    assert not survived.exists()
+    assert time.monotonic() - begin < 30, ended.stderr
+    assert not is_running(runaway)
 
 
 # More events than any machine carries in real time.

@@ -23,6 +23,11 @@ const KILL_PAUSE: Duration = Duration::from_millis(1);
 /// So often nobody must have been found where others ended while we looked: one of them may have left a child.
 const DOUBTS_MAX: u32 = 20;
 
+/// So often the youngest processes alone are looked at, and so many of them: one that starts another and ends is gone before a look at all
+/// comes to it, and the other is among those that were started last.
+const CHASES: u32 = 30;
+const YOUNGEST: u32 = 16;
+
 /// Children, wherever they are.
 pub trait Offspring {
     /// Takes note of those that ended.
@@ -64,13 +69,19 @@ fn has_inside(folder: &Path, own: &[Metadata]) -> Option<bool> {
     }
     // Its first thread may have ended before the others.
     let threads = fs::read_dir(folder.join("task")).ok()?;
-    Some(threads.flatten().any(|thread| is_inside(&thread.path().join("ns/net"), own) == Some(true)))
+    let looks = threads.flatten().map(|thread| is_inside(&thread.path().join("ns/net"), own));
+    // One that has ended and is not waited for yet has threads that lead nowhere: it may have left a child.
+    looks.max().flatten()
+}
+
+/// What tells each of `namespaces` from others.
+fn identities(namespaces: &[&Namespace]) -> Vec<Metadata> {
+    namespaces.iter().filter_map(|namespace| namespace.file().metadata().ok()).collect()
 }
 
 /// Calls `act` with each process in `namespaces`, those with high numbers first, which are young.
 fn each_inside(namespaces: &[&Namespace], mut act: impl FnMut(Pid)) -> Found {
-    let own: Vec<Metadata> =
-        namespaces.iter().filter_map(|namespace| namespace.file().metadata().ok()).collect();
+    let own = identities(namespaces);
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut numbers: Vec<u32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -87,6 +98,30 @@ fn each_inside(namespaces: &[&Namespace], mut act: impl FnMut(Pid)) -> Found {
         }
     }
     found
+}
+
+/// The number of the process that was started last.
+fn youngest() -> Option<u32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next_back()?.parse().ok()
+}
+
+/// Kills those in `namespaces` that flee from one process to the next; whether there was one.
+fn chase(namespaces: &[&Namespace]) -> bool {
+    let own = identities(namespaces);
+    let mut has_found = false;
+    for _ in 0..CHASES {
+        let Some(last) = youngest() else { return false };
+        for number in (last.saturating_sub(YOUNGEST)..=last).rev() {
+            if number != std::process::id()
+                && has_inside(&PathBuf::from(format!("/proc/{number}")), &own) == Some(true)
+            {
+                // It may have ended meanwhile.
+                let _ = kill(Pid::from_raw(number.cast_signed()), Signal::SIGKILL);
+                has_found = true;
+            }
+        }
+    }
+    has_found
 }
 
 fn signal(namespaces: &[&Namespace], children: &impl Offspring, signal: Signal) -> Found {
@@ -109,6 +144,7 @@ pub fn end(namespaces: &[&Namespace], children: &mut impl Offspring) -> bool {
         children.reap();
         match signal(namespaces, children, Signal::SIGKILL) {
             Found::None => return true,
+            Found::Perhaps if chase(namespaces) => doubts = 0,
             Found::Perhaps if doubts == DOUBTS_MAX => return true,
             Found::Perhaps => doubts += 1,
             Found::Some => {

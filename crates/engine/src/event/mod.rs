@@ -48,8 +48,9 @@ const NARROWER_MAX: u32 = 2;
 const MANY_CROWDED: u32 = LOOK_EVERY / 8;
 const FEW_LATE: u32 = LOOK_EVERY / 64;
 const MANY_LATE: u32 = LOOK_EVERY / 16;
-/// Looks after which what did not pay is tried again.
+/// Looks after which what did not pay is tried again: so many at first, and twice as many each time.
 const PATIENCE: u32 = 8;
+const PATIENCE_MAX: u32 = 4096;
 
 const NONE: u32 = u32::MAX;
 
@@ -93,8 +94,9 @@ pub struct EventQueue {
     looked: u64,
     /// By how many powers of two slots are narrower than the mean time between events asks for.
     narrower: u32,
-    /// Looks to wait before they may become narrower again.
+    /// Looks to wait before they may become narrower again, and after the next time that it did not pay.
     patience: u32,
+    patience_next: u32,
     /// Events since the last look that found their slot occupied, and that were beyond the wheel.
     crowded: u32,
     late: u32,
@@ -120,6 +122,7 @@ impl Default for EventQueue {
             looked: 0,
             narrower: 0,
             patience: 0,
+            patience_next: PATIENCE,
             crowded: 0,
             late: 0,
             due: BinaryHeap::new(),
@@ -152,6 +155,12 @@ impl EventQueue {
     #[inline(never)]
     fn schedule_late(&mut self, time: u64, token: Token) {
         self.late += 1;
+        self.give_to_heap(time, token);
+    }
+
+    /// An event beyond the wheel, or one of a slot that has too many.
+    #[inline]
+    fn give_to_heap(&mut self, time: u64, token: Token) {
         self.set_heap_from(self.heap_from.min(time));
         self.heap.schedule(time, token);
     }
@@ -355,7 +364,7 @@ impl EventQueue {
     fn spill(&mut self, slot: usize) {
         self.vacate(slot);
         let head = self.slots[slot];
-        self.schedule_late(head.time, head.token);
+        self.give_to_heap(head.time, head.token);
         // Those of the chain came later, the last one first: its links are turned around on the way.
         let (mut first, mut rest) = (NONE, head.chain);
         while rest != NONE {
@@ -364,14 +373,14 @@ impl EventQueue {
         }
         while first != NONE {
             let entry = self.chained[first as usize];
-            self.schedule_late(entry.time, entry.token);
+            self.give_to_heap(entry.time, entry.token);
             self.set_free(first);
             first = entry.chain;
         }
     }
 
-    /// Looks how dense events have been, and makes slots as wide as that asks for. Not for a factor of two, so that it seldom
-    /// changes.
+    /// Looks how dense events have been, and makes slots as wide as that asks for. Not for a factor of two alone, so that
+    /// it seldom changes.
     #[cold]
     fn look(&mut self) {
         let fitted = self.narrower;
@@ -394,7 +403,8 @@ impl EventQueue {
         self.patience = self.patience.saturating_sub(1);
         if self.narrower > 0 && self.late > MANY_LATE {
             self.narrower -= 1;
-            self.patience = PATIENCE;
+            self.patience = self.patience_next;
+            self.patience_next = (2 * self.patience).min(PATIENCE_MAX);
         } else if self.crowded > MANY_CROWDED && self.late < FEW_LATE && self.patience == 0 {
             self.narrower = (self.narrower + 1).min(NARROWER_MAX);
         }
@@ -441,12 +451,15 @@ mod tests {
             steps in proptest::collection::vec((0u64..1 << 20, 0usize..4), 1..400),
             shift in 0u32..20,
             until_look in 1u32..400,
+            (narrower, crowded, late) in (0..=NARROWER_MAX, 0..2 * MANY_CROWDED, 0..2 * MANY_LATE),
+            ends in proptest::collection::vec(0u64..1 << 18, 1..20),
         ) {
             let mut queue = EventQueue::default();
             let mut reference: Vec<(u64, u32)> = Vec::new();
             let mut now = 0;
             // Slots of any width, which changes on the way.
             (queue.shift, queue.until_look) = (shift, until_look);
+            (queue.narrower, queue.crowded, queue.late) = (narrower, crowded, late);
             for (serial, &(ahead, pops)) in steps.iter().enumerate() {
                 // Coarse steps make ties frequent.
                 let due = now + (ahead >> (ahead % 19));
@@ -456,12 +469,19 @@ mod tests {
                     queue.peek().map(Time::as_nanos),
                     reference.iter().map(|&(time, _)| time).min()
                 );
+                // At times only what is due before an end, after which nothing is scheduled before that.
+                let end = (serial % 3 == 0).then(|| now + ends[serial % ends.len()]);
+                if let Some(end) = end {
+                    queue.set_end(Time::from_nanos(end));
+                }
                 for _ in 0..pops {
                     reference.sort_by_key(|&(time, _)| time);
-                    let expected = if reference.is_empty() { None } else { Some(reference.remove(0)) };
-                    let taken = queue.pop().map(|(time, token)| (time.as_nanos(), token.0));
+                    let is_due = reference.first().is_some_and(|&(time, _)| end.is_none_or(|end| time < end));
+                    let expected = if is_due { Some(reference.remove(0)) } else { None };
+                    let popped = if end.is_some() { queue.pop_due() } else { queue.pop() };
+                    let taken = popped.map(|(time, token)| (time.as_nanos(), token.0));
                     prop_assert_eq!(taken, expected);
-                    now = taken.map_or(now, |(time, _)| time);
+                    now = taken.map_or_else(|| end.filter(|_| !is_due).unwrap_or(now), |(time, _)| time);
                 }
                 prop_assert_eq!(queue.peek().is_none(), reference.is_empty());
             }

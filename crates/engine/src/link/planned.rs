@@ -3,7 +3,8 @@
 //! When a packet joins, its transmission is planned: it starts when the one before it ends. The queue of the manager is
 //! then a matter of bookkeeping: before the manager is asked anything at `now`, the departures, the idle moment and the
 //! timers that have passed by then are told to it in order, each with its own instant. So the manager sees exactly the
-//! calls it would see from a port that acts at every departure.
+//! calls it would see from a port that acts at every departure. Drop-tail, under which most links are, hears of nothing but arrivals, and has
+//! a way of its own.
 
 use tidegate_mechanism::queue::{DropTail, QueueManager, Verdict};
 use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
@@ -30,7 +31,7 @@ pub(super) struct Planned<M> {
     next_departure: Time,
     /// Bytes of the packet in transmission; meaningless while the link is free.
     serving_bytes: u32,
-    /// The manager knows that the link is idle.
+    /// The manager knows that the link is idle. Means nothing under drop-tail, which is told of nothing.
     idle: bool,
     manager: M,
 }

@@ -105,12 +105,11 @@ impl Tally {
         }
     }
 
-    /// The queue, which was empty, now holds a packet of `bytes`, which is in transmission. (It has some, so that the most that there was
-    /// tells whether there was one before.)
+    /// The queue, which was empty, now holds a packet of `bytes`, which is in transmission.
     #[inline(always)]
     pub(super) fn on_alone(&mut self, bytes: u32) {
-        if bytes > self.queue_bytes_max {
-            self.queue_bytes_max = bytes;
+        if bytes > self.queue_bytes_max || self.queue_packets_max == 0 {
+            self.queue_bytes_max = bytes.max(self.queue_bytes_max);
             self.queue_packets_max = self.queue_packets_max.max(1);
         }
     }
@@ -254,6 +253,7 @@ mod tests {
         Planned(u32, u64, u64),
         Busy(u64),
         Length(u32, u64),
+        Alone(u32),
         Crossed(u32, u64),
         LostByMedium(u64),
         Queue(u64, u64),
@@ -269,6 +269,7 @@ mod tests {
             (size(), nanos(), short()).prop_map(|(bytes, delay, busy)| Said::Planned(bytes, delay, busy)),
             short().prop_map(Said::Busy),
             (0u32..1 << 20, nanos()).prop_map(|(packets, bytes)| Said::Length(packets, bytes)),
+            prop_oneof![Just(0), size()].prop_map(Said::Alone),
             (size(), nanos()).prop_map(|(bytes, delay)| Said::Crossed(bytes, delay)),
             nanos().prop_map(Said::LostByMedium),
             (nanos(), nanos()).prop_map(|(packets, bytes)| Said::Queue(packets, bytes)),
@@ -304,6 +305,11 @@ mod tests {
                 tally.on_length(packets, bytes);
                 plain.queue_packets_max = plain.queue_packets_max.max(packets);
                 plain.queue_bytes_max = plain.queue_bytes_max.max(bytes);
+            }
+            Said::Alone(bytes) => {
+                tally.on_alone(bytes);
+                plain.queue_packets_max = plain.queue_packets_max.max(1);
+                plain.queue_bytes_max = plain.queue_bytes_max.max(u64::from(bytes));
             }
             Said::Crossed(bytes, delay) => {
                 cross(tally, plain, delay);

@@ -204,6 +204,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(transits.len(), reference.len());
+                prop_assert_eq!(transits.second().map(|t| t.route), reference.get(1).copied());
                 prop_assert_eq!(transits.is_empty(), reference.is_empty());
                 prop_assert!(transits.iter().map(|t| t.route).eq(reference.iter().copied()));
                 prop_assert!(transits.iter().rev().map(|t| t.route).eq(reference.iter().rev().copied()));

@@ -45,6 +45,8 @@ impl DropTail {
     }
 }
 
+// The simulator asks `admits` and tells it of nothing else (`Planned<DropTail>` in the engine): a law that hears of departures, idleness or
+// timers would have to be told there.
 impl QueueManager for DropTail {
     #[inline]
     fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {

@@ -260,7 +260,7 @@ impl TcpSender {
             return self.poll_selective(now);
         }
         // Such a recovery need not be asked, nor told.
-        let candidate = self.permitted(Candidate::in_order(&self.c), now)?;
+        let candidate = self.take_permitted(Candidate::in_order(&self.c), now)?;
         Some(self.emit(candidate.sequence, candidate.payload_bytes, now))
     }
 
@@ -268,16 +268,16 @@ impl TcpSender {
     #[inline(never)]
     fn poll_selective(&mut self, now: Time) -> Option<Transmit> {
         let candidate = self.recovery.candidate(&mut self.c);
-        let candidate = self.permitted(candidate, now)?;
+        let candidate = self.take_permitted(candidate, now)?;
         let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
         self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, now);
         Some(transmit)
     }
 
-    /// `candidate`, if there is one and it goes now.
+    /// `candidate`, if there is one and it goes now: of what the event may still release, it is one.
     #[expect(clippy::inline_always, reason = "once per segment")]
     #[inline(always)]
-    fn permitted(&mut self, candidate: Option<Candidate>, now: Time) -> Option<Candidate> {
+    fn take_permitted(&mut self, candidate: Option<Candidate>, now: Time) -> Option<Candidate> {
         let Some(candidate) = candidate else {
             self.c.burst = 0;
             if self.c.sampler.is_some() {

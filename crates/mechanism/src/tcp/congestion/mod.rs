@@ -302,7 +302,8 @@ pub trait CongestionControl {
         Dscp::BEST_EFFORT
     }
 
-    /// Whether it hears of segments that go out: [`Self::on_send`] is not called of one that does not.
+    /// Whether it hears of segments that go out. Asked once, when the connection is made: [`Self::on_send`] of one that says no is never
+    /// called, and its segments are best effort.
     fn hears_sends(&self) -> bool {
         true
     }

@@ -335,12 +335,39 @@ pub const ASSURED_CLASS: Bound<u8> = Bound::between(1, 4).saying("", " is no cla
 /// A weight in schedulers, which add them up as real numbers, and walk through the rounds of a light queue.
 pub const WEIGHT: Bound<f64> =
     Bound::between(1e-6, 1e6).saying("", " is no weight").helping("from 0.000001 to 1000000");
+/// See [`BUCKET`].
+pub const BUCKET_BYTES_MAX: Bytes = Bytes::new(500_000_000);
 /// The depth of a token bucket or a leaky one: up to half a gigabyte its level is exact.
-pub const BUCKET: Bound<Bytes> = Bound::at_most(Bytes::new(500_000_000)).saying("no bucket holds ", "");
+pub const BUCKET: Bound<Bytes> = Bound::at_most(BUCKET_BYTES_MAX).saying("no bucket holds ", "");
 /// The depth of a bucket that something must fit into.
-pub const BUCKET_OF_SOME: Bound<Bytes> = Bound::between(Bytes::new(1), Bytes::new(500_000_000))
+pub const BUCKET_OF_SOME: Bound<Bytes> = Bound::between(Bytes::new(1), BUCKET_BYTES_MAX)
     .low("an empty bucket lets nothing pass", "")
     .high("no bucket holds ", "", "at most 500MB");
+
+/// How much may leave at once, as a size, or as the time in which a rate brings it.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketOfSome;
+
+impl Check<Limit> for BucketOfSome {
+    fn check(&self, key: &str, bucket: &Limit, report: &mut Report<'_>) {
+        match bucket {
+            Limit::Bytes(bytes) => BUCKET_OF_SOME.check(key, bytes, report),
+            Limit::Time(span) if span.is_zero() => {
+                report.say(key, "an empty bucket lets nothing pass", "above 0s");
+            }
+            Limit::Time(span) if *span > BUCKET_TIME_MAX => {
+                report.say(key, format!("no bucket holds {span}"), "at most 1s");
+            }
+            Limit::Time(_) => {}
+            Limit::Packets(_) => {
+                report.say(key, "a bucket holds bytes", "a size (`10kB`), or a time (`1ms`) at the rate");
+            }
+        }
+    }
+}
+
+/// Of a bucket that is a time.
+const BUCKET_TIME_MAX: Span = Span::from_secs(1);
 
 /// How much may wait, in packets, bytes or time.
 #[derive(Clone, Copy, Debug)]

@@ -14,23 +14,34 @@ use etherparse::checksum::Sum16BitWords;
 use tidegate_units::Time;
 use tun_rs::{
     VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN,
-    VirtioNetHdr, checksum, checksum_no_fold, gso_split,
+    VirtioNetHdr, checksum, checksum_no_fold,
 };
 
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_GSO_NONE` of `linux/virtio_net.h`.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`, `VIRTIO_NET_HDR_GSO_NONE` and, added to a kind of TCP, `VIRTIO_NET_HDR_GSO_ECN` of
+/// `linux/virtio_net.h`.
 const NEEDS_CHECKSUM: u8 = 1;
 const ONE_PACKET: u8 = 0;
+const HAS_ECN: u8 = 0x80;
 
 /// The largest IP packet, behind the header that says how it is made up.
 pub const ROOM_BYTES: usize = VIRTIO_NET_HDR_LEN + 65_535;
 /// More segments than this are no TCP that anybody uses: with 64 bytes each a full packet has as many.
 const SEGMENTS_MAX: usize = 1024;
 
+/// IP and transport headers with all their options take no more, but for long chains of IPv6.
+const HEADERS_BYTES_MAX: usize = 256;
+
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+const TCP_HEADER_BYTES: usize = 20;
+const UDP_HEADER_BYTES: usize = 8;
 const TCP_CHECKSUM_AT: usize = 16;
+const UDP_CHECKSUM_AT: usize = 6;
 const TCP_FLAGS_AT: usize = 13;
 const FLAG_ACK: u8 = 0x10;
+const FLAG_FIN: u8 = 0x01;
 const FLAG_PSH: u8 = 0x08;
+const FLAG_CWR: u8 = 0x80;
 const FLAG_ECE: u8 = 0x40;
 const IPV6_HEADER_BYTES: usize = 40;
 const IPV4_HEADER_BYTES: usize = 20;
@@ -108,22 +119,131 @@ impl<'a> Inbound<'a> {
         self.packet
     }
 
-    /// Writes the packets, with their checksums, into as many rooms, and their lengths.
+    /// Gives each packet, with its checksums, to `each`, in their order.
+    ///
+    /// Each is made where its data lies: its header is written in front of that, over the end of the packet before, which is gone
+    /// by then. So nothing is copied but headers.
     ///
     /// # Errors
-    /// When one does not fit its room, or there are too few.
-    pub fn split(self, rooms: &mut [&mut [u8]], lengths: &mut [usize]) -> io::Result<()> {
-        let Self { header, packet, is_v6 } = self;
-        if header.gso_type != ONE_PACKET {
-            return gso_split(packet, header, rooms, lengths, 0, is_v6).map(|_| ());
+    /// When it cannot be split; no packet was given then.
+    pub fn each(self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let Self { header, packet, .. } = self;
+        if header.gso_type == ONE_PACKET {
+            if header.flags & NEEDS_CHECKSUM != 0 {
+                complete_checksum(packet, usize::from(header.csum_start), usize::from(header.csum_offset));
+            }
+            each(packet);
+            return Ok(());
         }
-        if header.flags & NEEDS_CHECKSUM != 0 {
-            complete_checksum(packet, usize::from(header.csum_start), usize::from(header.csum_offset));
+        let cut = Cut::new(&self.header, packet, self.is_v6)?;
+        let whole = packet.len();
+        let mut data_at = cut.header_bytes;
+        let mut number = 0;
+        while data_at < whole {
+            let end = whole.min(data_at + cut.data_bytes);
+            let one = &mut packet[data_at - cut.header_bytes..end];
+            cut.write(one, number, end == whole);
+            each(one);
+            (data_at, number) = (end, number + 1);
         }
-        let room = rooms.first_mut().and_then(|room| room.get_mut(..packet.len()));
-        room.ok_or_else(|| malformed("a packet larger than the device's"))?.copy_from_slice(packet);
-        lengths[0] = packet.len();
         Ok(())
+    }
+}
+
+/// How a packet of the kernel's is cut into those that go on a wire (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`;
+/// `net/ipv4/udp_offload.c`, `__udp_gso_segment`).
+struct Cut {
+    /// The headers of the whole.
+    header: [u8; HEADERS_BYTES_MAX],
+    header_bytes: usize,
+    ip_bytes: usize,
+    data_bytes: usize,
+    is_v6: bool,
+    is_tcp: bool,
+    /// The sum over what of the pseudo-header is the same for all.
+    pseudo: u64,
+}
+
+impl Cut {
+    fn new(header: &VirtioNetHdr, packet: &[u8], is_v6: bool) -> io::Result<Self> {
+        let kind = header.gso_type & !HAS_ECN;
+        let has_ecn = header.gso_type != kind;
+        let of_tcp = if is_v6 { VIRTIO_NET_HDR_GSO_TCPV6 } else { VIRTIO_NET_HDR_GSO_TCPV4 };
+        let is_tcp = match kind {
+            VIRTIO_NET_HDR_GSO_UDP_L4 if !has_ecn => false,
+            kind if kind == of_tcp => true,
+            _ => return Err(malformed("segments of another kind than the packet")),
+        };
+        let (header_bytes, ip_bytes) = (usize::from(header.hdr_len), usize::from(header.csum_start));
+        let (least_ip_bytes, addresses) =
+            if is_v6 { (IPV6_HEADER_BYTES, 8..40) } else { (IPV4_HEADER_BYTES, 12..20) };
+        let (least_bytes, checksum_at) =
+            if is_tcp { (TCP_HEADER_BYTES, TCP_CHECKSUM_AT) } else { (UDP_HEADER_BYTES, UDP_CHECKSUM_AT) };
+        if ip_bytes < least_ip_bytes
+            || header_bytes < ip_bytes + least_bytes
+            || usize::from(header.csum_offset) != checksum_at
+        {
+            return Err(malformed("headers shorter than they can be"));
+        }
+        let data_bytes = usize::from(header.gso_size);
+        let largest = packet.len().min(header_bytes + data_bytes);
+        if header_bytes > HEADERS_BYTES_MAX || largest > usize::from(u16::MAX) {
+            return Err(malformed("headers or segments longer than they can be"));
+        }
+        if (packet.len() - header_bytes).div_ceil(data_bytes) > SEGMENTS_MAX {
+            return Err(malformed("more segments than anybody sends"));
+        }
+        let protocol = if is_tcp { TCP } else { UDP };
+        let mut cut = Self {
+            header: [0; HEADERS_BYTES_MAX],
+            header_bytes,
+            ip_bytes,
+            data_bytes,
+            is_v6,
+            is_tcp,
+            pseudo: checksum_no_fold(&packet[addresses], u64::from(protocol)),
+        };
+        let headers = &mut cut.header[..header_bytes];
+        headers.copy_from_slice(&packet[..header_bytes]);
+        headers[ip_bytes + checksum_at..][..2].fill(0);
+        if !is_v6 {
+            headers[10..12].fill(0);
+        }
+        Ok(cut)
+    }
+
+    /// Writes the headers of packet `number` in front of its data, which is there.
+    fn write(&self, one: &mut [u8], number: u32, is_last: bool) {
+        let bytes = one.len();
+        one[..self.header_bytes].copy_from_slice(&self.header[..self.header_bytes]);
+        let (ip, transport) = one.split_at_mut(self.ip_bytes);
+        if self.is_v6 {
+            ip[4..6].copy_from_slice(&((bytes - IPV6_HEADER_BYTES) as u16).to_be_bytes());
+        } else {
+            let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(number as u16);
+            ip[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+            ip[4..6].copy_from_slice(&identification.to_be_bytes());
+            let sum = !checksum(ip, 0);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        let checksum_at = if self.is_tcp {
+            let first = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
+            let sequence = first.wrapping_add(number.wrapping_mul(self.data_bytes as u32));
+            transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+            // A window that was reduced is told once (RFC 3168, section 6.1.2), the end and a push at the end.
+            let told_first = if number > 0 { FLAG_CWR } else { 0 };
+            let told_last = if is_last { 0 } else { FLAG_FIN | FLAG_PSH };
+            transport[TCP_FLAGS_AT] &= !(told_first | told_last);
+            TCP_CHECKSUM_AT
+        } else {
+            let length = (transport.len() as u16).to_be_bytes();
+            transport[4..6].copy_from_slice(&length);
+            UDP_CHECKSUM_AT
+        };
+        let sum = !checksum(transport, self.pseudo + transport.len() as u64);
+        // None at all is what zero means for UDP (RFC 768).
+        let sum = if sum == 0 && !self.is_tcp { u16::MAX } else { sum };
+        transport[checksum_at..checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
@@ -359,12 +479,10 @@ mod tests {
             }
             let inbound = Inbound::new(&mut bytes).unwrap();
             assert_eq!((inbound.count(), inbound.largest_bytes()), (4, packets[0].len()));
-            let mut memory = vec![[0_u8; 1500]; 4];
-            let mut rooms: Vec<&mut [u8]> = memory.iter_mut().map(|room| &mut room[..]).collect();
-            let mut lengths = [0; 4];
-            inbound.split(&mut rooms, &mut lengths).unwrap();
-            for ((room, length), packet) in memory.iter().zip(lengths).zip(&packets) {
-                let mut split = room[..length].to_vec();
+            let mut all = Vec::new();
+            inbound.each(|packet| all.push(packet.to_vec())).unwrap();
+            assert_eq!(all.len(), packets.len());
+            for (mut split, packet) in all.into_iter().zip(&packets) {
                 if !is_v6 {
                     // Splitting numbers IPv4 packets anew.
                     let header = Ipv4HeaderSlice::from_slice(&split).unwrap().to_header();
@@ -420,11 +538,10 @@ mod tests {
         read.extend_from_slice(&packet);
         let partial = !pseudo_sum(&packet, 20, packet.len() - 20).ones_complement();
         read[VIRTIO_NET_HDR_LEN + 36..][..2].copy_from_slice(&partial.to_ne_bytes());
-        let mut room = [0; 100];
-        let mut lengths = [0];
-        Inbound::new(&mut read).unwrap().split(&mut [&mut room[..]], &mut lengths).unwrap();
-        assert_eq!(&room[..lengths[0]], &packet[..]);
-        assert_eq!(TcpHeaderSlice::from_slice(&room[20..]).unwrap().sequence_number(), 5);
+        let mut all = Vec::new();
+        Inbound::new(&mut read).unwrap().each(|packet| all.push(packet.to_vec())).unwrap();
+        assert_eq!(all, [packet]);
+        assert_eq!(TcpHeaderSlice::from_slice(&all[0][20..]).unwrap().sequence_number(), 5);
     }
 
     #[test]
@@ -433,11 +550,92 @@ mod tests {
         proptest!(|(bytes in proptest::collection::vec(any::<u8>(), 0..200))| {
             let mut bytes = bytes;
             if let Ok(inbound) = Inbound::new(&mut bytes) {
-                let count = inbound.count();
-                let mut memory = vec![[0_u8; 64]; count];
-                let mut rooms: Vec<&mut [u8]> = memory.iter_mut().map(|room| &mut room[..]).collect();
-                let _ = inbound.split(&mut rooms, &mut vec![0; count]);
+                let (count, largest, mut given) = (inbound.count(), inbound.largest_bytes(), 0);
+                let split = inbound.each(|packet| {
+                    given += 1;
+                    assert!(packet.len() <= largest);
+                });
+                prop_assert_eq!(given, if split.is_ok() { count } else { 0 });
             }
         });
+    }
+
+    /// Headers and data as the kernel gives them, of which some bytes may be others.
+    fn read_of(
+        (is_v6, is_tcp, ip_words, tcp_words): (bool, bool, usize, usize),
+        (data_bytes, segment_bytes): (usize, u16),
+        bytes: u8,
+        changed: &[(usize, u8)],
+    ) -> Vec<u8> {
+        let ip_bytes = if is_v6 { 40 } else { 20 } + 4 * ip_words;
+        let header_bytes = ip_bytes + if is_tcp { 20 + 4 * tcp_words } else { 8 };
+        let kind = match (is_tcp, is_v6) {
+            (false, _) => VIRTIO_NET_HDR_GSO_UDP_L4,
+            (true, false) => VIRTIO_NET_HDR_GSO_TCPV4,
+            (true, true) => VIRTIO_NET_HDR_GSO_TCPV6 | HAS_ECN,
+        };
+        let header = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            gso_type: kind,
+            hdr_len: header_bytes as u16,
+            gso_size: segment_bytes,
+            csum_start: ip_bytes as u16,
+            csum_offset: if is_tcp { 16 } else { 6 },
+        };
+        let mut read = vec![0; VIRTIO_NET_HDR_LEN];
+        header.encode(&mut read).unwrap();
+        read.extend((0..header_bytes + data_bytes).map(|at| (at as u8).wrapping_mul(bytes)));
+        let packet = &mut read[VIRTIO_NET_HDR_LEN..];
+        packet[0] = if is_v6 { 0x60 } else { 0x45 + ip_words as u8 };
+        if is_tcp {
+            packet[ip_bytes + 12] = (5 + tcp_words as u8) << 4;
+        }
+        for &(at, byte) in changed {
+            let at = at % read.len().min(100);
+            read[at] = byte;
+        }
+        read
+    }
+
+    /// The same packets as the library for devices makes, which copies each of them.
+    #[test]
+    fn it_is_split_as_the_library_does() {
+        use proptest::prelude::*;
+        let kinds = (any::<bool>(), any::<bool>(), 0..10_usize, 0..10_usize);
+        let changed = prop_oneof![
+            3 => Just(Vec::new()),
+            1 => proptest::collection::vec((0..100_usize, any::<u8>()), 1..3),
+        ];
+        let splits = std::cell::Cell::new(0);
+        let cases = (kinds, (0..4000_usize, 1..1500_u16), any::<u8>(), changed);
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let all = runner.run(&cases, |(kind, sizes, bytes, changed)| {
+            let mut read = read_of(kind, sizes, bytes, &changed);
+            let mut same = read.clone();
+            let Ok(inbound) = Inbound::new(&mut read) else { return Ok(()) };
+            if inbound.header.gso_type == ONE_PACKET
+                || usize::from(inbound.header.hdr_len) > HEADERS_BYTES_MAX
+                || inbound.count() == SEGMENTS_MAX
+            {
+                return Ok(());
+            }
+            let (header, count) = (inbound.header, inbound.count());
+            let mut rooms = vec![vec![0; 5000]; count];
+            let mut lengths = vec![0; count];
+            let packet = &mut same[VIRTIO_NET_HDR_LEN..];
+            let theirs = tun_rs::gso_split(packet, header, &mut rooms, &mut lengths, 0, inbound.is_v6);
+            let mut ours = Vec::new();
+            let split = inbound.each(|packet| ours.push(packet.to_vec()));
+            prop_assert_eq!(split.is_ok(), theirs.is_ok(), "{:?} {:?}", split, theirs);
+            if theirs.is_ok() {
+                let theirs: Vec<&[u8]> =
+                    rooms.iter().zip(&lengths).map(|(room, &bytes)| &room[..bytes]).collect();
+                prop_assert_eq!(ours, theirs);
+                splits.set(splits.get() + count);
+            }
+            Ok(())
+        });
+        all.unwrap();
+        assert!(splits.get() > 1000, "{} packets", splits.get());
     }
 }

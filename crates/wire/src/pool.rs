@@ -1,11 +1,13 @@
 //! Buffers of real packets: one block of memory, made once.
 
+use std::fmt;
+
 /// A buffer of a [`Pool`], by number. Whoever has it gives it back with [`Pool::release`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer(pub u32);
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. As text, it shows which buffers are free and the packets in the others: what is left behind a packet, or in a buffer that is
+/// free, is never read.
 pub struct Pool {
     memory: Box<[u8]>,
     lengths: Box<[u32]>,
@@ -13,6 +15,24 @@ pub struct Pool {
     sharers: Box<[u32]>,
     bytes_each: usize,
     free: Vec<u32>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_free = vec![false; self.lengths.len()];
+        for &buffer in &self.free {
+            is_free[buffer as usize] = true;
+        }
+        let memory = self.memory.chunks_exact(self.bytes_each);
+        let packets = memory.zip(&self.lengths).enumerate().filter(|(buffer, _)| !is_free[*buffer]);
+        let packets: Vec<_> =
+            packets.map(|(buffer, (room, &length))| (buffer, &room[..length as usize])).collect();
+        f.debug_struct("Pool")
+            .field("packets", &packets)
+            .field("sharers", &self.sharers)
+            .field("free", &self.free)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pool {
@@ -51,22 +71,6 @@ impl Pool {
     pub fn room(&mut self, buffer: Buffer) -> &mut [u8] {
         let start = buffer.0 as usize * self.bytes_each;
         &mut self.memory[start..start + self.bytes_each]
-    }
-
-    /// Room for a packet in each of `buffers`, which are put into ascending order.
-    pub fn rooms(&mut self, buffers: &mut [Buffer]) -> Vec<&mut [u8]> {
-        buffers.sort_unstable_by_key(|buffer| buffer.0);
-        let mut rest = &mut self.memory[..];
-        let mut passed = 0;
-        let mut room = |buffer: &Buffer| {
-            let start = buffer.0 as usize * self.bytes_each;
-            let (_, from) = std::mem::take(&mut rest).split_at_mut(start - passed);
-            let (room, after) = from.split_at_mut(self.bytes_each);
-            passed = start + self.bytes_each;
-            rest = after;
-            room
-        };
-        buffers.iter().map(&mut room).collect()
     }
 
     /// `buffer` holds a packet of so many bytes.

@@ -146,37 +146,12 @@ impl<W: Write> Emulation<W> {
         }
     }
 
-    /// `count` packets came from real host `from` at `at`: `fill` writes them into as many rooms, and their lengths. All of
-    /// them are lost if there is not room for each.
-    ///
-    /// # Errors
-    /// Those of `fill`.
-    pub fn arrive_together<E>(
-        &mut self,
-        from: u32,
-        count: usize,
-        at: Time,
-        fill: impl FnOnce(&mut [&mut [u8]], &mut [usize]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut buffers: Vec<Buffer> = std::iter::from_fn(|| self.pool.take()).take(count).collect();
-        let mut lengths = vec![0; count];
-        let filled = if buffers.len() == count {
-            fill(&mut self.pool.rooms(&mut buffers), &mut lengths)
-        } else {
-            self.counts.unbuffered_packets += count as u64;
-            lengths.clear();
-            Ok(())
-        };
-        if filled.is_err() || lengths.is_empty() {
-            for buffer in buffers {
-                self.pool.release(buffer);
-            }
-            return filled;
+    /// The same of `packet`, which stands elsewhere, and is no larger than [`Self::mtu_bytes`].
+    pub fn arrive_copied(&mut self, from: u32, packet: &[u8], at: Time) {
+        if let Some(room) = self.room() {
+            room[..packet.len()].copy_from_slice(packet);
         }
-        for (buffer, bytes) in buffers.into_iter().zip(lengths) {
-            self.enter(from, buffer, bytes, at);
-        }
-        Ok(())
+        self.arrive(from, packet.len(), at);
     }
 
     /// The largest packet.

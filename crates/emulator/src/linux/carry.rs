@@ -171,9 +171,7 @@ fn read_together<W: Write>(emulation: &mut Emulation<W>, number: u32, read: &mut
     if inbound.is_datagrams() && count > 1 {
         emulation.counts.burst_datagrams += count as u64;
     }
-    let entered =
-        emulation.arrive_together(number, count, now, |rooms, lengths| inbound.split(rooms, lengths));
-    if entered.is_err() {
+    if inbound.each(|packet| emulation.arrive_copied(number, packet, now)).is_err() {
         emulation.counts.stray_packets += count as u64;
     }
     count

@@ -58,7 +58,7 @@ pub(crate) fn config(detection: Detection) -> OverlayConfig {
         DisciplineConfig::Fifo(ManagerConfig::DropTail(DropTailConfig { limit: Limit::Packets(500) }));
     OverlayConfig {
         detection,
-        shaper: ShaperConfig { bucket: Some(Bytes::new(1000)), queue },
+        shaper: ShaperConfig { bucket: Some(Limit::Bytes(Bytes::new(1000))), queue },
         ..OverlayConfig::default()
     }
 }

@@ -13,7 +13,7 @@ use super::config::ip_of;
 use super::ends::Ends;
 use super::envelope::{self, Envelope, Kind};
 use super::relay::Head;
-use super::store::{BUFFER_BYTES, Way};
+use super::store::Way;
 use super::{Gateway, OUTER_HEADER_BYTES};
 use crate::tunnel::{Addressed, Opened, Refusal, Tunnel, Tunnels};
 
@@ -52,16 +52,12 @@ impl<T: Tunnels> Gateway<T> {
             self.peers[number as usize].counters.refused[Refusal::Unknown as usize] += 1;
             return;
         }
-        let mut opening = std::mem::take(&mut self.opening);
-        // What came in a message of another site is opened while that is.
-        opening.resize(BUFFER_BYTES, 0);
-        let opened = self.tunnels.tunnel(number).open(datagram, far, now, &mut opening);
+        let opened = self.tunnels.tunnel(number).open(datagram, far, now, self.store.spare());
         let outer = datagram.len() as u32 + OUTER_HEADER_BYTES;
         match opened {
             Opened::Refused(why) => {
                 // Not even the agenda has another entry: what strangers send leaves nothing but a count.
                 self.peers[number as usize].counters.refused[why as usize] += 1;
-                self.opening = opening;
                 return;
             }
             // Whoever said it may be anywhere.
@@ -69,10 +65,9 @@ impl<T: Tunnels> Gateway<T> {
             Opened::Handshake => self.follow(from, number, now),
             Opened::Packet(bytes) => {
                 self.follow(from, number, now);
-                self.on_opened(&opening[..bytes], number, outer, traffic_class, now);
+                self.on_opened(bytes, number, outer, traffic_class, now);
             }
         }
-        self.opening = opening;
         self.plan_from(number, now);
     }
 
@@ -85,19 +80,23 @@ impl<T: Tunnels> Gateway<T> {
         }
     }
 
-    /// `inside` was in a datagram of site `number`, which takes `outer` bytes on the wire.
-    fn on_opened(&mut self, inside: &[u8], number: u32, outer: u32, traffic_class: u8, now: Time) {
+    /// The spare buffer has `bytes` bytes of a datagram of site `number`, which takes `outer` bytes on the wire.
+    fn on_opened(&mut self, bytes: usize, number: u32, outer: u32, traffic_class: u8, now: Time) {
+        let inside = &self.store.spare()[..bytes];
         if inside.is_empty() {
             return;
         }
         match ip::read(inside).filter(|read| read.bytes as usize <= inside.len()) {
             Some(read) if envelope::is_message(&read.headers) => {
-                self.on_message(inside, number, outer, &read, now);
+                // What is in a message of another site is opened while that is heard.
+                let mut message = std::mem::take(&mut self.heard);
+                message.clear();
+                message.extend_from_slice(inside);
+                self.on_message(&message, number, outer, &read, now);
+                self.heard = message;
             }
             Some(read) if self.peer_behind(ip_of(read.headers.source)) == Some(number) => {
-                let bytes = read.bytes as usize;
-                let Some(buffer) = self.store.take(number, Way::In) else { return };
-                self.store.room(buffer)[..bytes].copy_from_slice(&inside[..bytes]);
+                let Some(buffer) = self.store.keep(number, Way::In) else { return };
                 self.on_packet(buffer, number, &read, outer, traffic_class, now);
             }
             _ => self.peers[number as usize].counters.strange_packets += 1,

@@ -150,8 +150,8 @@ pub struct Gateway<T> {
     /// Where messages and datagrams are written before they are sealed or wrapped.
     message: Vec<u8>,
     scratch: Vec<u8>,
-    /// Where datagrams are opened.
-    opening: Vec<u8>,
+    /// The message that is heard.
+    heard: Vec<u8>,
 }
 
 impl<T: Tunnels> Gateway<T> {
@@ -213,7 +213,7 @@ impl<T: Tunnels> Gateway<T> {
             is_draining: false,
             message: Vec::new(),
             scratch: vec![0; BUFFER_BYTES],
-            opening: vec![0; BUFFER_BYTES],
+            heard: Vec::new(),
             config,
         };
         for number in 0..gateway.peers.len() as u32 {

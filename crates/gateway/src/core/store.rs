@@ -60,6 +60,8 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Store {
     pool: Pool,
+    /// One more, in which what comes in is opened before it is known what it is.
+    spare: Buffer,
     about: Box<[Option<About>]>,
     /// By peer, those of either way.
     held: Box<[[u32; 2]]>,
@@ -81,9 +83,13 @@ pub const BUFFER_BYTES: usize = 2048;
 impl Store {
     /// `buffers` of them either way, for `peers` peers.
     pub fn new(buffers: u32, peers: usize) -> Self {
+        let count = 2 * buffers + 1;
+        let mut pool = Pool::new(count, BUFFER_BYTES);
+        let spare = pool.take().expect("nothing is taken yet");
         Self {
-            pool: Pool::new(2 * buffers, BUFFER_BYTES),
-            about: vec![None; 2 * buffers as usize].into(),
+            pool,
+            spare,
+            about: vec![None; count as usize].into(),
             held: vec![[0; 2]; peers].into(),
             drops: vec![Drops::default(); peers].into(),
             marks: vec![0; peers].into(),
@@ -105,6 +111,18 @@ impl Store {
             self.hear(|| Fate::Unheld(peer, way));
         }
         buffer
+    }
+
+    /// Where something may stand that is no packet yet; [`Self::keep`] makes it one.
+    pub fn spare(&mut self) -> &mut [u8] {
+        self.pool.room(self.spare)
+    }
+
+    /// As [`Self::take`]: a buffer in which stands what stood in [`Self::spare`], which has anything in it from then on.
+    pub fn keep(&mut self, peer: u32, way: Way) -> Option<Buffer> {
+        let next = self.take(peer, way)?;
+        self.pool.set_length(next, 0);
+        Some(std::mem::replace(&mut self.spare, next))
     }
 
     /// Room in it.
@@ -176,8 +194,8 @@ impl Store {
     }
 
     /// Buffers in use.
-    pub fn used(&self) -> usize {
-        self.pool.used()
+    pub const fn used(&self) -> usize {
+        self.pool.used() - 1
     }
 
     fn hear(&mut self, fate: impl FnOnce() -> Fate) {
@@ -242,5 +260,22 @@ mod tests {
             assert!(padded[bytes..].iter().all(|&byte| byte == 0), "{bytes}");
             store.release(buffer, 0, Way::Out);
         }
+    }
+    #[test]
+    fn what_stands_in_the_spare_buffer_is_kept_until_there_is_none_for_it() {
+        let mut store = Store::new(2, 1);
+        let mut kept = Vec::new();
+        for byte in 0..3 {
+            store.spare().fill(byte);
+            kept.extend(store.keep(0, Way::In));
+        }
+        assert_eq!((kept.len(), store.used()), (2, 2));
+        assert_eq!(store.drops(0).no_buffer, [0, 1]);
+        for (byte, buffer) in (0..).zip(kept) {
+            assert!(store.room(buffer).iter().all(|&there| there == byte));
+            store.release(buffer, 0, Way::In);
+        }
+        assert_eq!(store.used(), 0);
+        assert!(store.spare().iter().all(|&there| there == 2), "it is still there");
     }
 }

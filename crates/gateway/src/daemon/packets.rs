@@ -292,7 +292,7 @@ impl Packets {
                 let came = received.stamped_ns.map_or(now, |stamped| clock::of_wall(stamped, offset_ns));
                 let came = came.clamp(self.told.min(now), now);
                 self.collect_due(came);
-                let Self { gateway: Some(gateway), room, beside, .. } = self else { break };
+                let Self { gateway: Some(gateway), tun, rounds, room, beside, .. } = self else { break };
                 let (from, traffic_class) = (received.from, received.traffic_class);
                 for datagram in datagrams(&room[..received.bytes], received.segment) {
                     packets += 1;
@@ -300,6 +300,7 @@ impl Packets {
                     if beside.as_mut().is_none_or(|beside| beside.keeps_datagram(&wan, gateway.tunnels_mut()))
                     {
                         gateway.handle(Input::Wan { from, traffic_class, datagram }, came);
+                        deliver(gateway, tun, rounds, came);
                     }
                 }
                 self.reads += 1;
@@ -380,11 +381,7 @@ impl Packets {
         }
         loop {
             let gateway = self.gateway.as_mut().expect("there is one between reloads");
-            while let Some(packet) = gateway.poll_lan(now) {
-                self.tun.write(packet);
-                self.rounds.count();
-                self.rounds.on_packet(Way::In);
-            }
+            deliver(gateway, &mut self.tun, &mut self.rounds, now);
             let Some(due) = gateway.poll_timeout().filter(|&due| due <= now) else { break };
             let at = due.max(earliest);
             loop {
@@ -437,6 +434,15 @@ impl Packets {
         let sites = gateway.status();
         let look = Look { at: now, threads: vec![0; sites.len()], sites, stray, wire };
         self.shared.look.store(Some(Arc::new(look)));
+    }
+}
+
+/// Packets for hosts here go to the device as soon as they are there, while the nearest cache has them.
+fn deliver(gateway: &mut Core, tun: &mut Tun, rounds: &mut Rounds, now: Time) {
+    while let Some(packet) = gateway.poll_lan(now) {
+        tun.write(packet);
+        rounds.count();
+        rounds.on_packet(Way::In);
     }
 }
 

@@ -80,7 +80,11 @@ impl Rounds {
             // Who asks does so once per round, so that it may be long over: whole milliseconds share what was counted.
             let milliseconds = elapsed.as_nanos() / MILLISECOND.as_nanos();
             let each = u64::from(self.counted.1) / milliseconds;
-            self.counted = (now, 0, u32::try_from(each).unwrap_or(u32::MAX));
+            let each = u32::try_from(each).unwrap_or(u32::MAX);
+            // One round in which nothing came is no end of it: what there was counts half a millisecond later, and so on.
+            let faded =
+                self.counted.2.checked_shr(u32::try_from(milliseconds).unwrap_or(u32::MAX)).unwrap_or(0);
+            self.counted = (now, 0, each.max(faded));
         }
         let (_, count, before) = self.counted;
         count.max(before) >= MUCH

@@ -11,7 +11,7 @@ use core::cmp::Reverse;
 
 use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_parameters::{bound, parameters};
-use tidegate_units::{BitRate, Bytes, Time};
+use tidegate_units::{BitRate, Bytes, Limit, Time};
 
 use super::{LeakyBucket, LeakyBucketConfig, Shaper};
 use crate::Context;
@@ -22,8 +22,9 @@ use crate::schedule::{AnyDiscipline, DisciplineConfig};
 parameters! {
     /// The shaper of a flow, or of a virtual link, at its ingress.
     pub struct ShaperConfig {
-        /// How much may leave at once after silence. Default: one packet. Source: assumed, a leaky bucket.
-        bucket: Option<Bytes> = None => bound::BUCKET_OF_SOME;
+        /// How much may leave at once after silence, as a size, or as the time in which the rate brings it. Default: one packet.
+        /// Source: assumed, a leaky bucket.
+        bucket: Option<Limit> = None => bound::BucketOfSome;
         /// What waits in front of the shaper. Source: assumed, as the router queues of NBP, Table 1 (100 packets).
         queue: DisciplineConfig = DisciplineConfig::default() => bound::INSIDE;
     }
@@ -43,8 +44,8 @@ struct Shaped {
 #[derive(Debug)]
 pub struct ShaperBank {
     config: ShaperConfig,
-    /// The bucket of each; zero is one packet.
-    bucket: Bytes,
+    /// The bucket of each; none is one packet.
+    bucket: Limit,
     context: Context,
     aggregates: Vec<Option<Shaped>>,
     /// When which head is due; may hold stale entries.
@@ -54,7 +55,7 @@ pub struct ShaperBank {
 impl ShaperBank {
     /// An empty bank, whose shapers have `bucket` if `config` does not say; zero is one packet.
     pub fn new(config: ShaperConfig, bucket: Bytes, context: Context) -> Self {
-        let bucket = config.bucket.unwrap_or(bucket);
+        let bucket = config.bucket.unwrap_or(Limit::Bytes(bucket));
         Self { config, bucket, context, aggregates: Vec::new(), agenda: BinaryHeap::new() }
     }
 
@@ -64,7 +65,7 @@ impl ShaperBank {
         if index >= self.aggregates.len() {
             self.aggregates.resize_with(index + 1, || None);
         }
-        let bucket = LeakyBucketConfig { rate, bucket: self.bucket }.build(now);
+        let bucket = LeakyBucketConfig { rate, bucket: depth(self.bucket, rate) }.build(now);
         let context = Context { link_rate: rate, ..self.context };
         debug_assert!(self.aggregates[index].is_none(), "an aggregate is opened once");
         self.aggregates[index] =
@@ -77,6 +78,7 @@ impl ShaperBank {
             return;
         };
         shaped.bucket.set_rate(rate, now);
+        shaped.bucket.set_bucket(depth(self.bucket, rate));
         shaped.queue.set_link_rate(rate, now);
         self.plan(aggregate, now);
     }
@@ -201,6 +203,15 @@ impl ShaperBank {
     }
 }
 
+/// What `bucket` holds at `rate`.
+fn depth(bucket: Limit, rate: BitRate) -> Bytes {
+    match bucket {
+        Limit::Bytes(bytes) => bytes,
+        Limit::Time(span) => rate.bytes_in(span).min(bound::BUCKET_BYTES_MAX),
+        Limit::Packets(_) => unreachable!("checked: a bucket is a size or a time"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +264,30 @@ mod tests {
         bank.set_rate(id, BitRate::ZERO, Time::ZERO);
         assert_eq!(bank.release(soon, &mut drops), None);
         assert_eq!(bank.backlog(id).packets, 1);
+    }
+
+    #[test]
+    fn a_bucket_that_is_a_time_goes_with_the_rate() {
+        let config =
+            ShaperConfig { bucket: Some(Limit::Time(Span::from_millis(1))), ..ShaperConfig::default() };
+        let mut bank = ShaperBank::new(config, Bytes::ZERO, Context::for_tests());
+        let (id, mut drops) = (AggregateId(0), Drops::default());
+        bank.open(id, BitRate::from_mbps(40), Time::ZERO);
+        let mut now = Time::ZERO;
+        // Per millisecond: five packets of 1000 bytes, ten, and less than one, which always passes alone.
+        for (mbps, at_once) in [(40, 5), (80, 10), (4, 1)] {
+            now += Span::from_secs(1);
+            bank.set_rate(id, BitRate::from_mbps(mbps), now);
+            for slot in 0..20 {
+                bank.enqueue(id, Packet::new(slot, FlowId(0), 1000), now, &mut drops);
+            }
+            let gone = core::iter::from_fn(|| bank.release(now, &mut drops)).count();
+            assert_eq!(gone, at_once, "{mbps} Mbit/s");
+            // After that one by one, at the rate.
+            let next = bank.release_at().unwrap();
+            assert_eq!(next.since(now), Span::from_micros(8000 / mbps), "{mbps} Mbit/s");
+            bank.purge(now, DropReason::LinkDown, &mut drops);
+        }
     }
 
     #[test]

@@ -77,6 +77,11 @@ impl LeakyBucket {
         self.rate
     }
 
+    /// From now on so much may leave at once.
+    pub const fn set_bucket(&mut self, bucket: Bytes) {
+        self.bucket = work_of(bucket.get());
+    }
+
     fn leak_until(&mut self, now: Time) {
         let leaked = i128::from(self.rate.as_bps()) * i128::from(now.since(self.updated).as_nanos());
         let floor = 1 - i128::from(self.rate.as_bps().max(1));

@@ -14,7 +14,7 @@ use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
 use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
 use tidegate_packet::Dscp;
 use tidegate_parameters::Report;
-use tidegate_units::BitRate;
+use tidegate_units::{BitRate, Limit, Span};
 
 use super::super::rounds::Pace;
 use super::{
@@ -135,7 +135,8 @@ impl Reader<'_> {
         let mut sites = Vec::new();
         let mut peers = Vec::new();
         for (name, table) in &file.sites {
-            if let Some((site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
+            if let Some((mut site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
+                fill_rounds(&mut site, gateway.together);
                 sites.push(site);
                 peers.push(peer);
             }
@@ -374,6 +375,18 @@ impl Reader<'_> {
                 );
             }
         }
+    }
+}
+
+/// What is due before the next round of work goes with this one, unless the file says how much may: it would go with the next one
+/// otherwise, as much at once, and later.
+fn fill_rounds(site: &mut SiteConfig, together: Span) {
+    let control =
+        site.control.as_mut().filter(|one| matches!(one, EdgeConfig::Path(_) | EdgeConfig::Fixed(_)));
+    if let Some(shaper) = control.and_then(EdgeConfig::shaper_mut)
+        && together > Span::ZERO
+    {
+        shaper.bucket = shaper.bucket.or(Some(Limit::Time(together)));
     }
 }
 

@@ -9,13 +9,8 @@ use tidegate_units::Time;
 use tidegate_wire::offload::{Inbound, Outbox, ROOM_BYTES};
 use tun_rs::DeviceBuilder;
 
-use crate::core::store::BUFFER_BYTES;
-
 /// Packets that the kernel keeps for us; the shapers behind are where packets are to wait.
 const QUEUE_PACKETS: u32 = 500;
-/// Packets that one read may give (64 kB, none below 64 bytes).
-const SEGMENTS_MAX: usize = 1024;
-
 /// Connections whose packets are joined at once: fair queues send those of many in turn, and each would end what came before.
 const OUTBOXES: usize = 16;
 
@@ -23,9 +18,6 @@ const OUTBOXES: usize = 16;
 pub struct Tun {
     device: File,
     read: Vec<u8>,
-    /// What a read was split into.
-    rooms: Vec<u8>,
-    lengths: Vec<usize>,
     outboxes: [Outbox; OUTBOXES],
     /// Packets that the kernel did not take, and reads that were no packets.
     pub refused_packets: u64,
@@ -77,8 +69,6 @@ impl Tun {
         Self {
             device: descriptor.into(),
             read: vec![0; ROOM_BYTES],
-            rooms: vec![0; SEGMENTS_MAX * BUFFER_BYTES],
-            lengths: vec![0; SEGMENTS_MAX],
             outboxes: std::array::from_fn(|_| Outbox::default()),
             refused_packets: 0,
             bad_reads: 0,
@@ -89,7 +79,7 @@ impl Tun {
     ///
     /// # Errors
     /// When the device is broken.
-    pub fn read(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<bool> {
+    pub fn read(&mut self, each: impl FnMut(&[u8])) -> io::Result<bool> {
         let bytes = match self.device.read(&mut self.read) {
             Ok(bytes) => bytes,
             Err(why) if is_temporary(&why) => return Ok(false),
@@ -99,20 +89,9 @@ impl Tun {
             self.bad_reads += 1;
             return Ok(true);
         };
-        let count = inbound.count();
-        let mut one = [&mut self.rooms[..BUFFER_BYTES]];
-        let split = if count == 1 {
-            inbound.split(&mut one, &mut self.lengths)
-        } else {
-            let mut rooms: Vec<&mut [u8]> = self.rooms.chunks_exact_mut(BUFFER_BYTES).take(count).collect();
-            inbound.split(&mut rooms, &mut self.lengths)
-        };
-        if split.is_err() {
+        // What cannot be split is none.
+        if inbound.each(each).is_err() {
             self.bad_reads += 1;
-            return Ok(true);
-        }
-        for (room, &length) in self.rooms.chunks_exact(BUFFER_BYTES).zip(&self.lengths[..count]) {
-            each(&room[..length]);
         }
         Ok(true)
     }

@@ -5,7 +5,8 @@ each pair in turn, so that what else the machine does meets all alike: pacing it
 link of that rate, and as fast as it goes. A daemon's seconds are user and system time of its process, in
 which is what the kernel does for its packets on the way, up to the next queue. `softirq` and `machine` are
 what the whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by
-theirs; its interval is that of Student's t of the logarithms, 95 of 100. Without path control our daemons use
+theirs; its interval is that of Student's t of the logarithms, 95 of 100. What is added to a round trip is the
+median of rounds, with an interval likewise. Without path control our daemons use
 packets of 1280 bytes, whatever `--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root,
 iperf3, iproute2, and `wireguard-go` (or Go, with which it is made).
 
@@ -92,6 +93,17 @@ class Run:
     softirq: float
     machine: float
     resident_mb: float
+
+
+class Apart(TwoSites):
+    """The same, each site on a processor of its own: what comes from the other one wakes it, as for sites.
+
+    Where both share them, who wakes up where depends on what the other site happens to do.
+    """
+
+    def within(self, site: str, *command: str) -> list[str]:
+        """`command` as it runs in the namespace of `site`."""
+        return super().within(site, "taskset", "-c", str("ab".index(site)), *command)
 
 
 class Peers:
@@ -290,38 +302,57 @@ def show(title: str, runs: list[Run]) -> dict[str, object]:
     return told
 
 
-def latency(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
+def middle(values: list[float]) -> tuple[float, float, float]:
+    """The median, and an interval of order statistics that has the true one in at least 95 of 100 cases.
+
+    All of them where there are fewer than six: then it has it less often.
+    """
+    ordered, count = sorted(values), len(values)
+    outside, least = 0.0, 0
+    # So many of the smallest may be left out, and of the largest.
+    while 2 * (outside + math.comb(count, least) / 2**count) <= 0.05:
+        outside += math.comb(count, least) / 2**count
+        least += 1
+    low = max(least - 1, 0)
+    return statistics.median(ordered), ordered[low], ordered[count - 1 - low]
+
+
+def latency(arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
     """Round trips of probes on an idle path, around the gateways and through them, in turn."""
-    told: dict[str, dict[str, float]] = {}
-    with TwoSites(arguments.program, None) as sites:
+    parts = (50, 99)
+    added: dict[str, dict[str, list[float]]] = {}
+    with (Apart if arguments.apart else TwoSites)(arguments.program, None) as sites:
         sites.configure(RATES.format(LEAST, LEAST))
         pairs = {"wireguard-go": Peers(sites, arguments.peer)}
-        # And without looking on after a packet.
-        sleeps = ("busy_poll = 0",)
         for name in ("none", "path"):
-            pairs[name] = Ours(sites, f'"{name}"')
-            pairs[f"{name}, sleeps"] = Ours(sites, f'"{name}"', more=sleeps)
+            if name in arguments.pairs:
+                pairs[name] = Ours(sites, f'"{name}"')
+                # And without looking on after a packet.
+                if f"{name}-sleeps" in arguments.pairs:
+                    pairs[f"{name}-sleeps"] = Ours(sites, f'"{name}"', more=("busy_poll = 0",))
         sites.echo()
-        print(f"\nround trips on an idle path, {arguments.probes} of each in turn, ms")
-        print(f"{'':14}{'p50':>8}{'p99':>8}")
-        for name, pair in pairs.items():
-            with pair:
-                time.sleep(1)
-                asked = sites.within(
-                    "a", sys.executable, "-c", IN_TURN, str(arguments.probes), "0.005", OUTER["b"], INNER["b"]
-                )
-                said = subprocess.run(asked, text=True, check=True, capture_output=True).stdout
-            direct, through = json.loads(said)
-            rows = {"direct": direct, name: through}
-            for row, took in rows.items():
-                print(f"{row:14}{1e3 * quantile(took, 0.5):8.3f}{1e3 * quantile(took, 0.99):8.3f}")
-            added = {
-                f"added_p{part}_ms": 1e3 * (quantile(through, part / 100) - quantile(direct, part / 100))
-                for part in (50, 99)
-            }
-            print(f"{'  added':14}{added['added_p50_ms']:8.3f}{added['added_p99_ms']:8.3f}")
-            told[name] = added
-    return told
+        where = ", sites apart" if arguments.apart else ""
+        print(f"\nadded to round trips on an idle path, ms; {arguments.probes} of each in turn{where}")
+        for _ in range(arguments.repeats):
+            for name, pair in pairs.items():
+                with pair:
+                    time.sleep(1)
+                    program = (sys.executable, "-c", IN_TURN, str(arguments.probes), "0.005")
+                    asked = sites.within("a", *program, OUTER["b"], INNER["b"])
+                    said = subprocess.run(asked, text=True, check=True, capture_output=True).stdout
+                direct, through = json.loads(said)
+                told = added.setdefault(name, {f"added_p{part}_ms": [] for part in parts})
+                for part in parts:
+                    told[f"added_p{part}_ms"].append(
+                        1e3 * (quantile(through, part / 100) - quantile(direct, part / 100))
+                    )
+        for name, told in added.items():
+            for part in parts:
+                values = told[f"added_p{part}_ms"]
+                centre, low, high = middle(values)
+                print(f"{name:14} p{part}  {centre:.3f} ({low:.3f} to {high:.3f})  ", end="")
+                print(" ".join(f"{value:.3f}" for value in sorted(values)))
+    return added
 
 
 def peer_program() -> Path:
@@ -350,10 +381,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--repeats", type=int, default=4)
     parser.add_argument("--probes", type=int, default=1000)
-    parser.add_argument(
-        "--pairs", default="none,fixed,path,path-12kB", help="of ours; wireguard-go is there always"
-    )
+    pairs = "none,fixed,path,path-12kB,none-sleeps,path-sleeps"
+    parser.add_argument("--pairs", default=pairs, help="of ours; wireguard-go is there always")
     parser.add_argument("--only", choices=(*WAYS, "latency"))
+    parser.add_argument(
+        "--apart", action="store_true", help="each site on a processor of its own, for latency"
+    )
     parser.add_argument("--program", type=Path, default=ROOT / "target/release/tidegate-gateway")
     parser.add_argument("--peer", type=Path, help="wireguard-go")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")

@@ -141,8 +141,8 @@ parameters! {
         /// Flows of one site that are told apart at most. Source: Linux' fq_codel.
         flows: u32 = 1024 => Bound::between(1, 1_048_576);
         /// Where more than 8 packets leave in a millisecond, rounds of work begin so far apart, so that many packets go with one call. It costs
-        /// processor time to have it shorter, and half of it as added delay on the average to have it longer. Zero: at once. Source: Linux' TCP
-        /// sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
+        /// processor time to have it shorter, and half of it as added delay on the average to have it longer. As much at their rate do shapers
+        /// let go at once. Zero: at once, and one by one. Source: Linux' TCP sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
         together: Span = Span::from_millis(1) => Bound::between(Span::ZERO, Span::from_millis(10));
         /// The share of a processor that a packet thread may take for looking out, for 0.4 ms after a packet, for what comes next, in place of
         /// sleeping: an answer is not held up by a wake, of which a round trip has four. Zero: it always sleeps. Source: assumed; the field's

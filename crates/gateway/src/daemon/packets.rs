@@ -306,9 +306,13 @@ impl Packets {
                 self.reads += 1;
                 reads_left |= packets >= TURN_PACKETS;
                 if ready.is_some() {
-                    self.run_due(clock::now());
+                    // A packet may be behind a message: what that is answered with follows.
+                    self.tun.flush();
                 }
             }
+        }
+        if ready.is_some() {
+            self.run_due(clock::now());
         }
         reads_left |= self.take_over();
         let mut packets = if is_ready(0) { 0 } else { TURN_PACKETS };

@@ -15,6 +15,9 @@ use super::{Lives, PathConfig};
 use crate::edge::{Admission, BorderSite, EdgeHalf, EdgeOut, PeerId, tunnel};
 use crate::random::Seed;
 
+/// What comes sooner after an answer than this, or than half of the least interval, is not answered.
+const ANSWERS_APART: Span = Span::from_micros(500);
+
 /// Of one sender.
 #[derive(Clone, Debug)]
 struct Incoming {
@@ -87,8 +90,8 @@ impl EdgeHalf for PathReceiver {
 
     fn on_message(&mut self, from: PeerId, message: &[u8], _ttl: u8, now: Time, out: &mut impl EdgeOut) {
         let Ok(Message::Probe(probe)) = wire::decode(message) else { return };
-        // A peer that asks more often than this gets fewer answers, and costs no more.
-        let half = Span::from_nanos(self.interval_min.as_nanos() / 2);
+        // A peer that asks more often than this gets fewer answers, and costs no more. Jitter brings probes together.
+        let half = Span::from_nanos(self.interval_min.as_nanos() / 2).min(ANSWERS_APART);
         let incoming = self.incoming(from, now);
         if incoming.answered.is_some_and(|at| now.since(at) < half) {
             return;

@@ -24,7 +24,7 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 PROFILE ?= release
 CHECKED ?= dev
 
-.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone bench-gateway-restarts check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -105,9 +105,13 @@ bench-gateway-threads: tools ## what two packet threads of a gateway cost and gi
 	cargo build --release -p tidegate-gateway --features daemon
 	python3 benches/gateway_threads.py
 
-bench-gateway-alone: build ## two real gateways on an emulated path, next to the same in the simulator: delay and goodput (needs root and iperf3)
+bench-gateway-alone: build ## two real gateways on an emulated path, next to the same in the simulator: delay and goodput, on a steady path or WAY=capacity, cell, satellite (needs root and iperf3)
 	cargo build --release -p tidegate-gateway --features daemon
-	$(BIN)/python benches/gateway_alone.py
+	$(BIN)/python benches/gateway_alone.py $(if $(WAY),--path $(WAY))
+
+bench-gateway-restarts: tools ## how soon two gateways have their rate again, after either was killed and when one moves (needs root, iperf3 and cc)
+	cargo build --release -p tidegate-gateway --features daemon
+	python3 benches/gateway_restarts.py
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh

@@ -32,8 +32,8 @@ RATES = '{ floor = "1Mbit", max = "1Gbit", fallback = "5Mbit" }'
 QUEUE_S = 0.1
 EVERY_S, BEFORE_S, APART_S = 0.1, 3.0, 9.0
 PART = 0.9
-# Where the site that moves is then. It comes back: a far end that starts anew looks for it where its file says,
-# and is asked by it after 15 s without an answer (WireGuard's), not before.
+# Where the site that moves is then. It comes back: a far end that starts anew looks for it where its file
+# says, and is asked by it after 15 s without an answer (WireGuard's), not before.
 ELSEWHERE = "198.19.7"
 SHIFT = """
 #define _GNU_SOURCE

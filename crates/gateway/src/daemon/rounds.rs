@@ -81,7 +81,7 @@ impl Rounds {
             let milliseconds = elapsed.as_nanos() / MILLISECOND.as_nanos();
             let each = u64::from(self.counted.1) / milliseconds;
             let each = u32::try_from(each).unwrap_or(u32::MAX);
-            // One round in which nothing came is no end of it: what there was counts half a millisecond later, and so on.
+            // One round in which nothing came is no end of it: what there was fades by half in each millisecond.
             let faded =
                 self.counted.2.checked_shr(u32::try_from(milliseconds).unwrap_or(u32::MAX)).unwrap_or(0);
             self.counted = (now, 0, each.max(faded));

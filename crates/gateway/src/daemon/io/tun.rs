@@ -9,6 +9,8 @@ use tidegate_units::Time;
 use tidegate_wire::offload::{Inbound, Outbox, ROOM_BYTES};
 use tun_rs::DeviceBuilder;
 
+use crate::core::store::BUFFER_BYTES;
+
 /// Packets that the kernel keeps for us; the shapers behind are where packets are to wait.
 const QUEUE_PACKETS: u32 = 500;
 /// Connections whose packets are joined at once: fair queues send those of many in turn, and each would end what came before.
@@ -89,8 +91,8 @@ impl Tun {
             self.bad_reads += 1;
             return Ok(true);
         };
-        // What cannot be split is none.
-        if inbound.each(each).is_err() {
+        // What cannot be split is none, nor what is larger than the device's packets were when it was made.
+        if inbound.largest_bytes() > BUFFER_BYTES || inbound.each(each).is_err() {
             self.bad_reads += 1;
         }
         Ok(true)

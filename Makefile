@@ -24,7 +24,7 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 PROFILE ?= release
 CHECKED ?= dev
 
-.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone bench-gateway-restarts check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone bench-gateway-restarts bench-gateway-interop check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -112,6 +112,10 @@ bench-gateway-alone: build ## two real gateways on an emulated path, next to the
 bench-gateway-restarts: tools ## how soon two gateways have their rate again, after either was killed and when one moves (needs root, iperf3 and cc)
 	cargo build --release -p tidegate-gateway --features daemon
 	python3 benches/gateway_restarts.py
+
+bench-gateway-interop: tools ## our gateway with wireguard-go at the other end, both ways round, over renewals of keys (needs root and iperf3)
+	cargo build --release -p tidegate-gateway --features daemon
+	python3 benches/gateway_interop.py
 
 check-peers: build ## results against ns-2, in the same run; installs what it needs
 	bash tests/oracle/check-peers.sh

@@ -113,34 +113,35 @@ class Peers:
         self.sites, self.program, self.mtu = sites, program, mtu
 
     def __enter__(self) -> "Peers":
-        public = {}
         for site in "ab":
-            said = subprocess.run(
-                [self.sites.folder / "tidegatectl", "pubkey", self.sites.folder / f"{site}.key"],
-                text=True, check=True, capture_output=True,
-            )  # fmt: skip
-            public[site] = said.stdout.strip()
-        for site, other in ("ab", "ba"):
-            # Sockets of devices are of the machine, not of a namespace.
-            device = f"tg{os.getpid()}{site}"
-            with (self.sites.folder / f"{site}.log").open("ab") as log:
-                self.sites.daemons[site] = subprocess.Popen(
-                    self.sites.within(site, str(self.program), "-f", device),
-                    env={**os.environ, "LOG_LEVEL": "error"}, stdout=log, stderr=log,
-                )  # fmt: skip
-            self._set(device, site, public[other], other)
-            subprocess.run(
-                self.sites.within(site, "ip", "address", "add", f"{INNER[site]}/24", "dev", device),
-                check=True,
-            )
-            subprocess.run(
-                self.sites.within(site, "ip", "link", "set", "dev", device, "mtu", str(self.mtu), "up"),
-                check=True,
-            )
-            subprocess.run(
-                self.sites.within(site, "ip", "route", "add", f"{INNER[other]}/32", "dev", device), check=True
-            )
+            self.start(site)
         return self
+
+    def start(self, site: str) -> None:
+        """That of `site`, for whoever is at the other one."""
+        other = "b" if site == "a" else "a"
+        said = subprocess.run(
+            [self.sites.folder / "tidegatectl", "pubkey", self.sites.folder / f"{other}.key"],
+            text=True, check=True, capture_output=True,
+        )  # fmt: skip
+        # Sockets of devices are of the machine, not of a namespace.
+        device = f"tg{os.getpid()}{site}"
+        with (self.sites.folder / f"{site}.log").open("ab") as log:
+            self.sites.daemons[site] = subprocess.Popen(
+                self.sites.within(site, str(self.program), "-f", device),
+                env={**os.environ, "LOG_LEVEL": "error"}, stdout=log, stderr=log,
+            )  # fmt: skip
+        self._set(device, site, said.stdout.strip(), other)
+        subprocess.run(
+            self.sites.within(site, "ip", "address", "add", f"{INNER[site]}/24", "dev", device), check=True
+        )
+        subprocess.run(
+            self.sites.within(site, "ip", "link", "set", "dev", device, "mtu", str(self.mtu), "up"),
+            check=True,
+        )
+        subprocess.run(
+            self.sites.within(site, "ip", "route", "add", f"{INNER[other]}/32", "dev", device), check=True
+        )
 
     def _set(self, device: str, site: str, public: str, other: str) -> None:
         path = Path(f"/var/run/wireguard/{device}.sock")

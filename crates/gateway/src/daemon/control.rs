@@ -24,7 +24,7 @@ use super::log::{Level, say};
 use super::look::{History, Look};
 use super::order::{Change, Order};
 use super::recording::{self, Ended, Heard, Recording};
-use super::request::{Command, Page, read_head};
+use super::request::{Command, Page, read_head, write_answer};
 use super::state::Places;
 use super::threads::accord;
 use super::threads::crew::Crew;
@@ -38,7 +38,7 @@ use crate::core::peer::State;
 
 /// A client that says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// So long it may take for all that it asks.
+/// So long it may take for all that it asks, and as long to hear the answer.
 const REQUEST_MAX: Span = Span::from_secs(1);
 /// Packet threads say within this that they have heard of a change, and that it is so.
 const ORDER_PATIENCE: Span = Span::from_secs(5);
@@ -416,8 +416,7 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
         }
         Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
     };
-    writeln!(stream, "{answer}")?;
-    stream.flush()
+    write_answer(&mut stream, format!("{answer}\n").as_bytes(), REQUEST_MAX)
 }
 
 fn status(desk: &Desk) -> Option<Value> {
@@ -445,11 +444,10 @@ fn answer_browser(mut stream: impl Read + Write, desk: &Desk) -> io::Result<()> 
         (Page::Json, Some(_)) => ("200 OK", "application/json", status(desk).unwrap_or_default().to_string()),
     };
     let length = body.len();
-    write!(
-        stream,
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\n\r\n{body}"
-    )?;
-    stream.flush()
+    );
+    write_answer(&mut stream, answer.as_bytes(), REQUEST_MAX)
 }

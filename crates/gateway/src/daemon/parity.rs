@@ -17,10 +17,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde_json::{Value, json};
 use tidegate_units::{Span, Time};
 
+use super::client::understand;
 use super::config;
 use super::io::clock;
 use super::log::show;
-use super::program::understand;
 use super::recording::{ReceiveError, receive};
 use super::request::Command;
 use super::run::new_file;

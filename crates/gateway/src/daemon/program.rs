@@ -3,28 +3,22 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::{Shell, generate};
-use serde_json::{Value, json};
 
+use super::client::{ask, connect, measure, table};
 use super::config::{DEFAULT_FILE, decode_key, encode_key};
 use super::log::{Level, say, show};
 use super::state::made_before;
 use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
-
-/// How long the daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// A table shows so much of a text.
-const CELL_CHARS_MAX: usize = 80;
 
 #[derive(Parser)]
 #[command(
@@ -305,146 +299,4 @@ fn complete(shell: Shell, command: &mut clap::Command, name: &str) -> Result<(),
     let mut out = Vec::new();
     generate(shell, command, name, &mut out);
     show(&String::from_utf8_lossy(&out))
-}
-
-/// A way to the daemon at `socket`.
-fn connect(socket: &Path) -> Result<UnixStream, String> {
-    let connected = UnixStream::connect(socket).and_then(|stream| {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(stream)
-    });
-    connected.map_err(|why| {
-        let help = match why.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; does the daemon run?",
-            io::ErrorKind::PermissionDenied => "; run it with sudo",
-            _ => "",
-        };
-        format!("{}: {why}{help}", socket.display())
-    })
-}
-
-/// What the daemon at `socket` answers.
-fn ask(socket: &Path, command: &str) -> Result<Value, String> {
-    let refused = |why: io::Error| format!("{}: {why}", socket.display());
-    let mut stream = connect(socket)?;
-    writeln!(stream, "{command}").map_err(refused)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(refused)?;
-    understand(&line)
-}
-
-/// An answer of the daemon, which may be that it failed.
-pub(super) fn understand(line: &str) -> Result<Value, String> {
-    if line.is_empty() {
-        return Err("the daemon has ended before it answered".to_owned());
-    }
-    let answer: Value =
-        serde_json::from_str(line).map_err(|why| format!("the daemon's answer is broken: {why}"))?;
-    match answer.get("error").and_then(Value::as_str) {
-        Some(why) => Err(why.to_owned()),
-        None => Ok(answer),
-    }
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn milliseconds(value: &Value) -> String {
-    value.as_f64().map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} ms", seconds * 1e3))
-}
-
-/// What a terminal shows of `text`, and does not obey; no more of it than a row has room for.
-fn cell(text: &str) -> String {
-    text.chars()
-        .take(CELL_CHARS_MAX)
-        .map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
-}
-
-fn table(status: &Value) -> String {
-    let mut rows = vec![
-        ["site", "state", "rate", "arrives", "round trip", "excess", "waits", "dropped", "at"]
-            .map(str::to_owned),
-    ];
-    for site in status["sites"].as_array().into_iter().flatten() {
-        let link = &site["links"][0];
-        let mbit = |value: &Value| format!("{:.2} Mbit/s", number(value) / 1e6);
-        rows.push([
-            cell(site["name"].as_str().unwrap_or("?")),
-            cell(site["state"].as_str().unwrap_or("?")),
-            mbit(&link["rate_bps"]),
-            mbit(&link["output_bps"]),
-            milliseconds(&link["rtt_s"]),
-            milliseconds(&link["excess_s"]),
-            format!("{} B", number(&link["queue_bytes"])),
-            number(&site["dropped_packets"]).to_string(),
-            cell(site["endpoint"].as_str().unwrap_or("not heard yet")),
-        ]);
-    }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let line = |row: &[String; 9]| {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, &wide)| format!("{cell:wide$}")).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
-/// Looks four times a second.
-fn measure(socket: &Path, seconds: u32, as_json: bool) -> Result<(), String> {
-    let mut looks = Vec::new();
-    for _ in 0..seconds * 4 {
-        looks.push(ask(socket, "status")?);
-        sleep(Duration::from_millis(250));
-    }
-    let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return Ok(()) };
-    let span = (number(&last["uptime_s"]) - number(&first["uptime_s"])).max(1e-3);
-    let mut results = Vec::new();
-    for at in 0..last["sites"].as_array().map_or(0, Vec::len) {
-        let series = |key: &str| {
-            let mut values: Vec<f64> =
-                looks.iter().filter_map(|look| look["sites"][at]["links"][0][key].as_f64()).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        let grown = |key: &str| number(&last["sites"][at][key]) - number(&first["sites"][at][key]);
-        results.push(json!({
-            "site": last["sites"][at]["name"],
-            "seconds": span,
-            "sent_bps": grown("sent_bytes") * 8.0 / span,
-            "received_bps": grown("received_bytes") * 8.0 / span,
-            "dropped_packets": grown("dropped_packets"),
-            "rate_bps": quantiles(&series("rate_bps")),
-            "output_bps": quantiles(&series("output_bps")),
-            "excess_s": quantiles(&series("excess_s")),
-            "rtt_s": quantiles(&series("rtt_s")),
-            "queue_bytes": quantiles(&series("queue_bytes")),
-        }));
-    }
-    if as_json {
-        return show(&format!("{:#}\n", Value::from(results)));
-    }
-    let mut said = String::new();
-    for result in &results {
-        let _ = writeln!(
-            said,
-            "{}: sent {:.2} Mbit/s, received {:.2} Mbit/s, {} dropped here; rate {:.2} Mbit/s; path delay in excess {} (half of the time), {} (95 %)",
-            result["site"].as_str().unwrap_or("?"),
-            number(&result["sent_bps"]) / 1e6,
-            number(&result["received_bps"]) / 1e6,
-            number(&result["dropped_packets"]),
-            number(&result["rate_bps"]["p50"]) / 1e6,
-            milliseconds(&result["excess_s"]["p50"]),
-            milliseconds(&result["excess_s"]["p95"]),
-        );
-    }
-    show(&said)
-}
-
-/// Of values in ascending order.
-fn quantiles(values: &[f64]) -> Value {
-    let at = |part: f64| values.get(((values.len().max(1) - 1) as f64 * part).round() as usize);
-    json!({ "p5": at(0.05), "p50": at(0.5), "p95": at(0.95), "max": values.last() })
 }

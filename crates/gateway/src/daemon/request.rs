@@ -1,6 +1,6 @@
 //! What clients may ask, as bytes become a question. Decoding is total: any bytes are a question or none, in bounded memory and time.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use tidegate_units::Span;
 
@@ -119,6 +119,26 @@ pub fn read_head(stream: &mut impl Read, end: &[u8], patience: Span) -> io::Resu
     Ok(head)
 }
 
+/// Writes `answer`. A client may take `patience` for all of it, as far as writing returns meanwhile.
+///
+/// # Errors
+/// When the client has gone away, or takes too long.
+pub fn write_answer(stream: &mut impl Write, answer: &[u8], patience: Span) -> io::Result<()> {
+    let until = clock::now() + patience;
+    let mut rest = answer;
+    while !rest.is_empty() {
+        let taken = stream.write(rest)?;
+        rest = &rest[taken..];
+        if taken == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        if !rest.is_empty() && clock::now() >= until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    stream.flush()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +181,28 @@ mod tests {
         let late =
             read_head(&mut io::repeat(b'a').take(9), b"\r\n\r\n", Span::ZERO).expect_err("it takes too long");
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Takes one byte at a time.
+    struct Slow(Vec<u8>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.extend(bytes.first());
+            Ok(bytes.len().min(1))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_client_that_hardly_listens_is_left() {
+        let mut slow = Slow(Vec::new());
+        write_answer(&mut slow, b"an answer", Span::from_secs(3600)).expect("there is time");
+        assert_eq!(slow.0, b"an answer");
+        let late = write_answer(&mut slow, b"another", Span::ZERO).expect_err("it takes too long");
+        assert_eq!((late.kind(), slow.0.len()), (io::ErrorKind::TimedOut, 10));
+        write_answer(&mut slow, b"1", Span::ZERO).expect("the last byte is in time whenever it went");
     }
 }

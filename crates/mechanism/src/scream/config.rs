@@ -6,6 +6,7 @@ use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Span};
 
 use super::report::Report;
+use crate::ROUNDS;
 use crate::tcp::EcnUse;
 
 const BETA: Bound<f64> = Bound::above(0.0)
@@ -98,7 +99,7 @@ parameters! {
         /// Packets after which a report is due. Source: the draft, section 5 (N).
         report_packets: u32 = 16 => UNITS;
         /// A report is due when the last one is so long ago and something came. Source: the draft, section 5.
-        report_interval: Span = Span::from_millis(40) => bound::DURATION;
+        report_interval: Span = Span::from_millis(40) => ROUNDS;
     }
     check |config, report| {
         if config.header >= config.packet {

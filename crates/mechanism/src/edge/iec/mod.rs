@@ -39,9 +39,9 @@ use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Bytes, Span};
 
 use super::tcp_rate::TcpRateConfig;
-use crate::Context;
 use crate::edge::BorderSite;
 use crate::shape::ShaperConfig;
+use crate::{Context, ROUNDS};
 
 /// How an egress learns of congestion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -113,12 +113,12 @@ parameters! {
         /// The rate of a new virtual link. Default: `sigma` per `initial_interval`. Source: assumed.
         initial_rate: Option<BitRate> = None => bound::RATE;
         /// The round-trip time until one was measured. Source: assumed.
-        initial_interval: Span = Span::from_millis(50) => bound::DURATION;
+        initial_interval: Span = Span::from_millis(50) => ROUNDS;
         /// The rate grows only while at least this part of it is used. Source: assumed; the paper's sources always
         /// have something to send.
         use_min: f64 = 0.5 => PART;
         /// A round-trip time is asked for after so long without one. Source: assumed.
-        answer_interval: Span = Span::from_secs(1) => bound::DURATION;
+        answer_interval: Span = Span::from_secs(1) => ROUNDS;
         /// How long a virtual link may be silent before its state is dropped. Source: assumed.
         idle_timeout: Span = Span::from_secs(10) => bound::DURATION;
         /// How fast the minimum delay rises, parts per million. Drift needs none: round-trip times tell it from queues.

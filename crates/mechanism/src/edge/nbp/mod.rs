@@ -86,9 +86,9 @@ parameters! {
         /// The window of the time sliding window that measures a flow. Source: NBP, Table 1.
         meter_window: Span = Span::from_millis(10) => bound::DURATION;
         /// The interval of forward feedback until the first round trip is known. Source: assumed.
-        initial_interval: Span = Span::from_millis(50) => bound::DURATION;
+        initial_interval: Span = Span::from_millis(50) => ROUNDS;
         /// The least interval of forward feedback, whatever the round-trip time. Source: assumed; it bounds the work.
-        interval_min: Span = Span::from_micros(100) => bound::DURATION;
+        interval_min: Span = Span::from_micros(100) => ROUNDS;
         /// The rate of a new flow until feedback speaks. Default: one `mss` per `initial_interval`. Source: assumed; the
         /// document does not say.
         initial_rate: Option<BitRate> = None => bound::RATE;

@@ -36,9 +36,9 @@ use tidegate_units::{BitRate, Bytes, Span, Time};
 use self::control::Terms;
 use self::law::Law;
 use super::{BorderSite, PeerId};
-use crate::Context;
 use crate::random::{KeyedHash, Seed};
 use crate::shape::ShaperConfig;
+use crate::{Context, ROUNDS};
 
 words! {
     /// Which delays tell of a queue.
@@ -81,10 +81,10 @@ parameters! {
         /// The rate of a new virtual link. Default: `sigma` per `initial_interval`. Source: assumed.
         initial_rate: Option<BitRate> = None => bound::RATE;
         /// The round-trip time until one was measured. Source: assumed.
-        initial_interval: Span = Span::from_millis(50) => bound::DURATION;
+        initial_interval: Span = Span::from_millis(50) => ROUNDS;
         /// The least time between two probes, whatever the round-trip time. Source: derived: a queue that is steered to `target`
         /// needs none more often; on a path of 3 ms whose capacity falls to a fifth, delays are the same with 1 and 5 ms.
-        interval_min: Span = Span::from_millis(5) => bound::DURATION;
+        interval_min: Span = Span::from_millis(5) => ROUNDS;
         /// The most that probes and reports may take of the rate. Source: assumed.
         control_share: f64 = 0.01 => bound::SHARE;
         /// How often the queue is emptied, to see the path. Source: assumed.

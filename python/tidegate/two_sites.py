@@ -260,6 +260,14 @@ class TwoSites(Built):
             subprocess.run(["ip", "netns", "del", self.namespace(site)], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def move(self, site: str, place: str, router: str) -> None:
+        """A site is at `place` from now on, behind `router`, and nowhere else."""
+        own, middle = self.namespace(site), self.namespace("middle")
+        for namespace, device, address in ((middle, f"to-{site}", router), (own, "wan", place)):
+            _run("ip", "-n", namespace, "address", "flush", "dev", device)
+            _run("ip", "-n", namespace, "address", "add", f"{address}/30", "dev", device)
+        _run("ip", "-n", own, "route", "replace", "default", "via", router)
+
     def within(self, site: str, *command: str) -> list[str]:
         """`command` as it runs in the namespace of `site`."""
         return ["ip", "netns", "exec", self.namespace(site), *command]

@@ -400,7 +400,7 @@ impl Plan {
 }
 
 /// Whether a socket at `listen` can reach `address`.
-fn fits(address: &SocketAddr, listen: IpAddr) -> bool {
+pub fn fits(address: &SocketAddr, listen: IpAddr) -> bool {
     match listen {
         IpAddr::V4(_) => address.is_ipv4(),
         IpAddr::V6(any) => any.is_unspecified() || address.is_ipv6(),

@@ -85,7 +85,7 @@ impl Manager {
         &self.plan
     }
 
-    /// Where sites are heard that have no other way; those that are silent are left out.
+    /// Where sites are heard; those that are silent are left out.
     pub fn places(&self) -> Places {
         let look = self.crew.look();
         let sites = look.iter().flat_map(|look| &look.sites);
@@ -102,6 +102,22 @@ impl Manager {
             return Ok(());
         }
         self.order(site, |own| Order::Find(own, endpoint))
+    }
+
+    /// Sites that are not heard where they were heard last are looked for where the file says.
+    pub fn find_as_written(&self) {
+        let look = self.crew.look();
+        let sites = look.iter().flat_map(|look| &look.sites);
+        for (number, (peer, site)) in self.plan.peers.iter().zip(sites).enumerate() {
+            let written =
+                peer.endpoint.as_ref().and_then(|text| config::literal(text, self.plan.listen.ip()));
+            if let Some(endpoint) = written.filter(|_| site.state == State::Down)
+                && site.endpoint != Some(endpoint)
+            {
+                // Who has too much to do to be told is told in the next turn.
+                let _ = self.order(number, |own| Order::Find(own, endpoint));
+            }
+        }
     }
 
     /// Packets from where site number `site` reached us, which was called `name`, leave by another device than it came by, or do not.

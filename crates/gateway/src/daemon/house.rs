@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -16,15 +17,22 @@ use crate::core::peer::State;
 const PLACES_EVERY: Duration = Duration::from_secs(1);
 /// How often the state is kept whatever has happened, in turns of that.
 const HOUSE_EVERY: u32 = 30;
+/// Within these turns who is not heard where it was heard last is looked for where the file says, in one of them at least: one that asks
+/// at once has an answer by then.
+const WRITTEN_PLACES: RangeInclusive<u32> = 3..=6;
 /// How often names of sites that are down are looked up, and how many at once.
 const NAMES_EVERY: Duration = Duration::from_secs(30);
 const NAMES_AT_ONCE: usize = 8;
 
-/// What is done twice a minute, for ever: it is noted how late it is, and where sites are.
+/// What is done twice a minute, for ever: it is noted how late it is, and where sites are. And once, soon after the start: sites that are
+/// no more where they were heard last are looked for where the file says.
 pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
     for turn in 1_u32.. {
         std::thread::sleep(PLACES_EVERY);
         let is_due = turn.is_multiple_of(HOUSE_EVERY);
+        if WRITTEN_PLACES.contains(&turn) {
+            lock(shares).find_as_written();
+        }
         let moved = keeper.follow(lock(shares).places());
         if moved && !is_due {
             keeper.keep();

@@ -278,8 +278,9 @@ fn start_packets(
     let now = clock::now();
     let mut whole = plan.core(&private.public(), config::fresh_seed().map_err(no_randomness)?);
     for (site, peer) in whole.sites.iter_mut().zip(&plan.peers) {
-        if site.endpoint.is_none() && site.via.is_none() {
-            site.endpoint = places.get(&peer.public).copied();
+        let place = places.get(&peer.public).filter(|&place| config::fits(place, plan.listen.ip()));
+        if site.via.is_none() && place.is_some() {
+            site.endpoint = place.copied();
         }
     }
     let is_recorded = recording.is_some();

@@ -5,9 +5,10 @@
 //! start. The library stamps handshakes by the wall clock at the time at which its tunnel was made, and lets nobody else say the
 //! time, so that nothing here makes stamps later than they are.
 //!
-//! A site whose place the configuration does not say, behind an address translator say, is asked for a session where it was heard last.
-//! Else it would notice after WireGuard's 15 s that this end has forgotten it. Should somebody else be there now, they cannot answer,
-//! and the site is followed when it speaks.
+//! A site is asked for a session where it was heard last: it may have moved since the configuration was written, or be behind an address
+//! translator, and would notice after WireGuard's 15 s that this end has forgotten where it is. Should somebody else be there now, they
+//! cannot answer: after some seconds the place that the configuration says counts, if there is one, and the site is followed when it
+//! speaks.
 //!
 //! And what it made of routes and addresses of the machine is in it, so that the next one takes away what its file does not say any more,
 //! and nothing that somebody else made.

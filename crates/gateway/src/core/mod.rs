@@ -57,6 +57,9 @@ use crate::tunnel::{Refusal, Tunnel, Tunnels, sealed_bytes};
 
 /// IPv4 and UDP around a datagram. Both ends count with these, whatever is really around it, so that they agree.
 pub const OUTER_HEADER_BYTES: u32 = 28;
+/// So many flows have a shaper of their own, of all sites together, where a mechanism (NBP) shapes flows: each takes about a kilobyte, and is
+/// one as soon as a host says a packet.
+const FLOWS_MAX: u32 = 1 << 16;
 /// A gateway that finds nothing to do at a time for which it asked comes back after this at the earliest.
 const LEAST_WAIT: Span = Span::from_micros(10);
 
@@ -181,7 +184,7 @@ impl<T: Tunnels> Gateway<T> {
             peers.push(Peer::new(
                 site.clone(),
                 number,
-                (links.len() as u8, config.mtu),
+                (links.len() as u8, config.mtu, FLOWS_MAX / config.sites.len() as u32),
                 markers,
                 link_of_class.clone(),
                 seed,

@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use tidegate_packet::{Address, Backlog, DropReason, FlowId, Headers, MarkReason, Packet, Sink, TcpHeader};
-use tidegate_units::{BitRate, Time};
+use tidegate_parameters::bound;
+use tidegate_units::{BitRate, Span, Time};
 
 use super::{
     Admission, AggregateId, AnyEgress, AnyIngress, BorderSite, EdgeConfig, EdgeHalf, EdgeOut, PacketStore,
@@ -19,7 +20,10 @@ use super::{
 };
 use crate::Context;
 use crate::outbox::Outbox;
-use crate::shape::ShaperBank;
+use crate::shape::{LeakyBucket, LeakyBucketConfig, Shaper as _, ShaperBank};
+
+/// So much of what all shapers may send together goes at once: worlds come in rounds.
+const WHOLE_BUCKET: Span = Span::from_millis(1);
 
 /// See the module.
 #[derive(Debug)]
@@ -32,6 +36,10 @@ pub struct Border {
     going: Option<Packet>,
     /// What the rate of every shaper keeps to, whatever the mechanism says.
     bounds: (BitRate, BitRate),
+    /// What all shapers keep to together, where there is more than one.
+    whole: Option<LeakyBucket>,
+    /// It has a shaper for each flow.
+    shapes_flows: bool,
     /// The latest instant that it was told: time never goes back.
     latest: Time,
     message_header_bytes: u32,
@@ -63,6 +71,8 @@ impl Border {
             outbox: Outbox::default(),
             going: None,
             bounds: (BitRate::ZERO, BitRate::MAX),
+            whole: None,
+            shapes_flows: matches!(config, EdgeConfig::Nbp(_)),
             latest: Time::ZERO,
             message_header_bytes: config.message_header_bytes(),
             message_class: config.message_class(),
@@ -178,16 +188,32 @@ impl Border {
             return Some(packet);
         }
         let now = self.at(now);
+        if self.whole_at() > now {
+            return None;
+        }
         let (aggregate, mut packet) = self.bank.release(now, &mut ShaperSink(store))?;
+        if let Some(whole) = &mut self.whole {
+            whole.on_departure(packet.wire_bytes, now);
+        }
         let mut port = EdgePort { bank: &mut self.bank, outbox: &mut self.outbox, bounds: self.bounds, now };
         self.ingress.on_release(aggregate, &mut packet, store, now, &mut port);
         Some(packet)
     }
 
-    /// From now on every shaper keeps to `least` and `most`, of which the latter counts if they cross, whatever its mechanism says.
+    /// From now on every shaper keeps to `least` and `most`, of which the latter counts if they cross, whatever its mechanism says. All of
+    /// them together keep to `most` as well, but for what goes in a millisecond at once. Where each flow has a shaper `least` holds for
+    /// none: flows are as many as hosts open.
     pub fn set_bounds(&mut self, least: BitRate, most: BitRate, now: Time) {
         let now = self.at(now);
-        self.bounds = (least, most);
+        self.bounds = (if self.shapes_flows { BitRate::ZERO } else { least }, most);
+        let bucket = most.bytes_in(WHOLE_BUCKET).min(bound::BUCKET_BYTES_MAX);
+        match &mut self.whole {
+            Some(whole) => {
+                whole.set_rate(most, now);
+                whole.set_bucket(bucket);
+            }
+            None => self.whole = Some(LeakyBucketConfig { rate: most, bucket }.build(now)),
+        }
         let open: Vec<AggregateId> = self.bank.open_aggregates().collect();
         let mut port = self.port(now);
         for aggregate in open {
@@ -228,7 +254,14 @@ impl Border {
     /// When a shaper has a packet to let go.
     #[inline]
     pub fn release_at(&self) -> Option<Time> {
-        self.bank.release_at()
+        self.bank.release_at().map(|at| at.max(self.whole_at()))
+    }
+
+    /// When all shapers together may let go the next packet.
+    #[inline]
+    fn whole_at(&self) -> Time {
+        let shared = self.whole.as_ref().filter(|_| self.bank.open_count() > 1);
+        shared.map_or(Time::ZERO, |whole| whole.release_at(0, Time::ZERO))
     }
 
     /// Whether there are messages to send.
@@ -245,6 +278,11 @@ impl Border {
     /// The half where traffic leaves.
     pub const fn egress(&self) -> &AnyEgress {
         &self.egress
+    }
+
+    /// How many shapers there are.
+    pub const fn open_count(&self) -> usize {
+        self.bank.open_count()
     }
 
     /// What waits at the shaper of `aggregate`.

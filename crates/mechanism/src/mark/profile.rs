@@ -76,6 +76,11 @@ impl ProfileConfig {
     /// A marker with a full bucket.
     pub fn build(&self, context: &Context, now: Time) -> ProfileMarker {
         let Some(depth) = self.depth_bytes() else { unreachable!("checked: a depth is a size or a time") };
+        // Of a slow rate a time may bring less than a packet, and none would ever be within.
+        let depth = match self.depth {
+            Limit::Time(_) => depth.max(Bytes::new(u64::from(context.mtu_bytes))),
+            Limit::Bytes(_) | Limit::Packets(_) => depth,
+        };
         let bucket = TokenBucketConfig { peak_rate: self.peak, ..TokenBucketConfig::new(self.rate, depth) };
         ProfileMarker {
             bucket: bucket.build(context, now),
@@ -188,6 +193,19 @@ mod tests {
                 let bound = u128::from(rate) * u128::from(now) / 8_000_000_000 + u128::from(depth);
                 prop_assert!(u128::from(green) <= bound);
             }
+        }
+    }
+
+    #[test]
+    fn a_profile_of_a_slow_rate_holds_a_packet() {
+        let slow = config(BitRate::from_bps(100_000), 0);
+        let mut marker = ProfileConfig { depth: Limit::Time(Span::from_millis(50)), ..slow }
+            .build(&Context::for_tests(), Time::ZERO);
+        // 1000 bytes every 80 ms are its rate.
+        for number in 0..100 {
+            let mut arriving = packet(1000, Dscp::BEST_EFFORT);
+            marker.on_packet(&mut arriving, Time::from_nanos(number * 80_000_000));
+            assert_eq!(arriving.dscp.colour(), Colour::Green, "{number}");
         }
     }
 }

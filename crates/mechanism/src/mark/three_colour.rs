@@ -32,6 +32,11 @@ parameters! {
         /// Whether red packets are dropped. Source: RFC 2697 leaves it open.
         drop_red: bool = false;
     }
+    check |config, report| {
+        if config.committed_burst.get() == 0 && config.excess_burst.get() == 0 {
+            report.say("committed_burst", "neither bucket holds anything", "RFC 2697: at least one of them does");
+        }
+    };
 }
 
 impl SingleRateConfig {
@@ -60,11 +65,11 @@ parameters! {
         /// The committed rate (CIR).
         committed_rate: BitRate => bound::RATE;
         /// The committed burst (CBS).
-        committed_burst: Bytes => bound::BUCKET;
+        committed_burst: Bytes => bound::BUCKET_OF_SOME;
         /// The peak rate (PIR), at least the committed rate.
         peak_rate: BitRate => bound::RATE;
         /// The peak burst (PBS).
-        peak_burst: Bytes => bound::BUCKET;
+        peak_burst: Bytes => bound::BUCKET_OF_SOME;
         /// The class of assured forwarding whose codepoints are written, 1 to 4. Source: RFC 2597.
         class: u8 = 1 => bound::ASSURED_CLASS;
         /// Whether a packet never leaves better than it came. Source: RFC 2698, colour-aware mode.

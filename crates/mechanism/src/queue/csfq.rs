@@ -11,7 +11,10 @@
 //! - Arrivals at one instant are one arrival of the sum to the estimators (T = 0 has no formula).
 //! - The overflow rule lowers alpha by 1 % per lost packet, not below 75 % of what it was when the window began; that is
 //!   28 times (the authors' limit of 29 goes to 74.7 %).
-//! - A packet without a label (zero) is never dropped for fairness, and counts in A and F.
+//! - A packet without a label (zero) is never dropped for fairness, and counts in A and F. Where such packets are more than the link
+//!   carries, alpha would fall without end, and packets with labels would be shut out for long: the formula sets it to one largest
+//!   packet per `averaging` at least.
+//! - Labels are whole bytes per second of 32 bits: a flow of more than 34 Gbit/s counts as one of that.
 //! - Overflow counts as accepted in F: Fig. 3 estimates before it enqueues.
 
 use alloc::format;
@@ -65,6 +68,7 @@ impl CsfqConfig {
         Csfq {
             alpha: 0.0,
             capacity: context.link_rate.as_bytes_per_second_f64(),
+            alpha_least: f64::from(context.mtu_bytes) / self.averaging.as_secs_f64(),
             rates: Rates::new(self.averaging),
             congested: false,
             window_start: Time::ZERO,
@@ -86,6 +90,8 @@ pub struct Csfq {
     alpha: f64,
     /// C.
     capacity: f64,
+    /// Alpha is no less while it restricts at all.
+    alpha_least: f64,
     rates: Rates,
     congested: bool,
     window_start: Time,
@@ -174,7 +180,7 @@ impl Csfq {
                 self.window_start = now;
             } else if window_over {
                 let alpha = next_fair_share(self.alpha, self.capacity, self.rates.accepted);
-                self.restrict(alpha, now);
+                self.restrict(alpha.max(self.alpha_least.min(self.capacity)), now);
             }
         } else if self.congested {
             self.congested = false;
@@ -455,5 +461,29 @@ mod tests {
         fn probabilities_are_probabilities(alpha in 0.0..1e12f64, label in 0u32..) {
             prop_assert!((0.0..=1.0).contains(&drop_probability(alpha, f64::from(label))));
         }
+    }
+
+    #[test]
+    fn packets_without_labels_do_not_shut_out_those_with_labels_for_ever() {
+        // 2 MB/s without a label on a link of 1.25 MB/s, and one flow of half of it.
+        let mut link = Fifo::new(csfq());
+        let mut out = Counted::default();
+        let mut got = 0;
+        for micros in 0..30_000_000_u64 {
+            let now = Time::ZERO + Span::from_micros(micros);
+            if micros % 500 == 0 {
+                link.enqueue(Packet { arrived: now, ..Packet::new(0, FlowId(1), 1000) }, now, &mut out);
+            }
+            if micros % 1600 == 7 {
+                link.enqueue(Packet { arrived: now, ..labelled(6.25e5) }, now, &mut out);
+            }
+            if micros % 800 == 0 {
+                got += link.dequeue(now, &mut out).map_or(0, |packet| u32::from(packet.flow == FlowId(0)));
+            }
+            out.drops.clear();
+        }
+        // One largest packet per 100 ms in the mean, of which a queue that is full takes some.
+        assert!((30..600).contains(&got), "{got}");
+        assert!(link.manager().alpha >= 0.75 * 15_000.0, "the overflow rule takes a quarter");
     }
 }

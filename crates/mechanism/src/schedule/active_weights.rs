@@ -136,7 +136,8 @@ fn bits(rate: BitRate) -> f64 {
 /// `(r + n e) / C`: a class of `active` connections keeps what is `reserved` and gets an equal part `excess` of the rest for each
 /// of them (Feng, section 5.2.2).
 fn weight(reserved: f64, active: u32, excess: f64, link: f64) -> f64 {
-    ((reserved + f64::from(active) * excess) / link).max(LEAST)
+    // A link that stands still is one of a bit per second.
+    ((reserved + f64::from(active) * excess) / link.max(1.0)).max(LEAST)
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! - Neither source drops packets that wait. Here a dropped packet gives its service back: those behind it, and those to
 //!   come, move forward by `L / w`; else a flow that loses packets would be charged for what it never sent.
 //! - Of equal finish tags, the flow with the lowest number goes first.
-//! - Virtual time is not reset when the link idles: tags then lie before it and have no effect.
+//! - Virtual time is not reset when the link idles: tags then lie before it and have no effect. Where it becomes large all tags go back
+//!   by as much as it does (`VIRTUAL_TIME_MAX`), so that what a packet adds is never lost in it.
 //! - Weights may follow the number of active connections ([`WfqConfig::weights`]; Feng, section 5.2.2). What a queue is still owed
 //!   at the change, in bytes, it is owed at its new weight.
 //!
@@ -167,6 +168,9 @@ impl Wfq {
     }
 }
 
+/// Virtual time goes no further, in bytes per weight: there the numbers tell 1/256 of a byte apart.
+const VIRTUAL_TIME_MAX: f64 = (1_u64 << 44) as f64;
+
 /// A finish tag and the number of its flow.
 type Tag = (f64, u32);
 
@@ -208,6 +212,9 @@ impl QueueDiscipline for Wfq {
     fn enqueue(&mut self, packet: Packet, now: Time, out: &mut impl Sink) {
         if self.clock == WfqClock::Gps {
             self.advance(now);
+        }
+        if self.virtual_time > VIRTUAL_TIME_MAX {
+            self.go_back();
         }
         let slot = self.slot_of(&packet, now);
         let size = packet.wire_bytes;
@@ -297,6 +304,21 @@ impl Wfq {
             if self.fluid.key(slot).is_some() {
                 self.fluid_weight += share.weight;
                 self.fluid.set(slot, (share.last_finish, key));
+            }
+        }
+    }
+
+    /// V begins at zero again, and every tag is as far from it as before. It takes as long as there are queues, once in ten thousand packets
+    /// of the least weight, and in ten thousand million of weight 1.
+    #[cold]
+    fn go_back(&mut self) {
+        let passed = core::mem::take(&mut self.virtual_time);
+        for slot in 0..self.queues.slots() as SlotId {
+            self.queues.state_mut(slot).go_back(passed);
+            for heap in [&mut self.first, &mut self.fluid] {
+                if let Some((tag, key)) = heap.key(slot) {
+                    heap.set(slot, (tag - passed, key));
+                }
             }
         }
     }
@@ -413,6 +435,13 @@ impl Share {
         share.late_starts.clear();
         (share.weight, share.per_weight) = (weight, 1.0 / weight);
         (share.start, share.last_finish) = (0.0, 0.0);
+    }
+
+    /// All tags lie `passed` earlier.
+    fn go_back(&mut self, passed: f64) {
+        self.start -= passed;
+        self.last_finish -= passed;
+        self.late_starts.iter_mut().for_each(|(_, v)| *v -= passed);
     }
 
     /// Another weight at virtual time `v`: `S` and `F` keep their distance from it in bytes.
@@ -677,6 +706,71 @@ mod tests {
             // 600 Mb/s among three: class 1 has 400 + 400.
             let with_few = part_of_class_one(&mut wfq, &crowd[..3], 20_000, &mut now);
             assert!((with_few - 0.8).abs() < 0.005, "{clock:?}: {with_few}");
+        }
+    }
+
+    /// Two flows of equal weights always have packets of 40 and 1500 bytes waiting, and virtual time has come to `passed`: who goes, of so
+    /// many packets.
+    fn goes(clock: WfqClock, passed: f64, count: u32) -> Vec<u32> {
+        let put = |queue: &mut Wfq, flow: u32, at| {
+            let packet = Packet { arrived: at, ..Packet::new(0, FlowId(flow), [40, 1500][flow as usize]) };
+            queue.enqueue(packet, at, &mut Counted::default());
+        };
+        let mut wfq = wfq(clock, Limit::Packets(100), &[1.0, 1.0]);
+        wfq.virtual_time = passed;
+        let (mut out, mut now) = (Counted::default(), Time::ZERO);
+        for flow in [0, 1] {
+            for _ in 0..10 {
+                put(&mut wfq, flow, now);
+            }
+        }
+        let mut order = Vec::new();
+        for _ in 0..count {
+            let packet = wfq.dequeue(now, &mut out).expect("both wait");
+            now += Span::from_nanos(u64::from(packet.wire_bytes) * 8);
+            put(&mut wfq, packet.flow.0, now);
+            order.push(packet.flow.0);
+        }
+        order
+    }
+
+    #[test]
+    fn what_a_packet_adds_is_not_lost_in_a_large_virtual_time() {
+        for clock in [WfqClock::Gps, WfqClock::SelfClocked] {
+            let fresh = goes(clock, 0.0, 5000);
+            for passed in [3e13, 1e17, 6e17, 9e18] {
+                let order = goes(clock, passed, 5000);
+                assert_eq!(order, fresh, "{passed}");
+            }
+            let large = fresh.iter().filter(|flow| **flow == 1).count() as f64 * 1500.0;
+            let small = fresh.iter().filter(|flow| **flow == 0).count() as f64 * 40.0;
+            assert!((small / large - 1.0).abs() < 0.02, "{small} and {large} bytes");
+        }
+    }
+
+    #[test]
+    fn tags_that_go_back_on_the_way_change_nothing() {
+        // By this clock all numbers are whole: sizes, and weights that are powers of two, leave no rest.
+        let mut wfqs = [(); 2].map(|()| wfq(WfqClock::SelfClocked, Limit::Packets(100), &[1.0, 2.0, 4.0]));
+        let mut out = Counted::default();
+        let mut now = Time::ZERO;
+        for number in 0..3000_u32 {
+            // Now and then the link is idle.
+            now += Span::from_nanos(u64::from(number % 17) * 1000);
+            let flow = number * 7 % 3;
+            let packet =
+                Packet { arrived: now, ..Packet::new(number, FlowId(flow), 64 + 8 * (number * 13 % 97)) };
+            for wfq in &mut wfqs {
+                wfq.enqueue(packet, now, &mut out);
+            }
+            if number % 5 == 0 {
+                wfqs[1].go_back();
+            }
+            if number % 3 != 0 {
+                let [one, other] =
+                    wfqs.each_mut().map(|wfq| wfq.dequeue(now, &mut out).map(|sent| sent.slot));
+                assert_eq!(one, other, "{number}");
+            }
         }
     }
 }

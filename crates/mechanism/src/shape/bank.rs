@@ -48,6 +48,10 @@ pub struct ShaperBank {
     bucket: Limit,
     context: Context,
     aggregates: Vec<Option<Shaped>>,
+    /// How many of them are open.
+    open: usize,
+    /// Before this one none has anything left, while all that waits is taken.
+    evicted: usize,
     /// When which head is due; may hold stale entries.
     agenda: BinaryHeap<Reverse<(Time, AggregateId)>>,
 }
@@ -56,7 +60,15 @@ impl ShaperBank {
     /// An empty bank, whose shapers have `bucket` if `config` does not say; zero is one packet.
     pub fn new(config: ShaperConfig, bucket: Bytes, context: Context) -> Self {
         let bucket = config.bucket.unwrap_or(Limit::Bytes(bucket));
-        Self { config, bucket, context, aggregates: Vec::new(), agenda: BinaryHeap::new() }
+        Self {
+            config,
+            bucket,
+            context,
+            aggregates: Vec::new(),
+            open: 0,
+            evicted: 0,
+            agenda: BinaryHeap::new(),
+        }
     }
 
     /// A new aggregate, shaped to `rate`.
@@ -68,6 +80,7 @@ impl ShaperBank {
         let bucket = LeakyBucketConfig { rate, bucket: depth(self.bucket, rate) }.build(now);
         let context = Context { link_rate: rate, ..self.context };
         debug_assert!(self.aggregates[index].is_none(), "an aggregate is opened once");
+        self.open += 1;
         self.aggregates[index] =
             Some(Shaped { bucket, queue: self.config.queue.build(&context), head: None, due: Time::MAX });
     }
@@ -92,7 +105,7 @@ impl ShaperBank {
     pub fn close(&mut self, aggregate: AggregateId) {
         debug_assert!(self.backlog(aggregate).is_empty(), "an aggregate is closed when its queue is empty");
         if let Some(place) = self.aggregates.get_mut(aggregate.0 as usize) {
-            *place = None;
+            self.open -= usize::from(place.take().is_some());
         }
     }
 
@@ -105,6 +118,11 @@ impl ShaperBank {
             }
             backlog
         })
+    }
+
+    /// How many aggregates are open.
+    pub const fn open_count(&self) -> usize {
+        self.open
     }
 
     /// The aggregates that are open.
@@ -153,14 +171,17 @@ impl ShaperBank {
 
     /// The next packet that waits, whether it is due or not: for who takes all of them elsewhere. Call it until it gives `None`.
     pub fn evict(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
-        let evicted = self.aggregates.iter_mut().flatten().find_map(|shaped| {
+        for (index, shaped) in self.aggregates.iter_mut().enumerate().skip(self.evicted) {
+            self.evicted = index;
+            let Some(shaped) = shaped else { continue };
             shaped.due = Time::MAX;
-            shaped.head.take().or_else(|| shaped.queue.dequeue(now, out))
-        });
-        if evicted.is_none() {
-            self.agenda.clear();
+            if let Some(packet) = shaped.head.take().or_else(|| shaped.queue.dequeue(now, out)) {
+                return Some(packet);
+            }
         }
-        evicted
+        self.evicted = 0;
+        self.agenda.clear();
+        None
     }
 
     /// All that waits is lost.
@@ -348,5 +369,31 @@ mod tests {
             bank.set_rate(AggregateId(0), BitRate::from_bps(1000 + change), Time::ZERO);
         }
         assert!(bank.agenda.len() <= 69);
+    }
+
+    #[test]
+    fn all_that_waits_is_taken_one_by_one_and_again_later() {
+        let (mut bank, now) = (bank(), Time::ZERO);
+        let mut drops = Drops::default();
+        for round in 0..2 {
+            for aggregate in 0..3 {
+                if round == 0 {
+                    bank.open(AggregateId(aggregate), BitRate::from_mbps(1), now);
+                }
+                for number in 0..aggregate {
+                    let packet = Packet::new(number, FlowId(aggregate), 1000);
+                    bank.enqueue(AggregateId(aggregate), packet, now, &mut drops);
+                }
+            }
+            let taken: Vec<u32> =
+                core::iter::from_fn(|| bank.evict(now, &mut drops)).map(|packet| packet.flow.0).collect();
+            assert_eq!(taken, [1, 2, 2]);
+            assert_eq!(bank.release_at(), None);
+        }
+        assert_eq!(bank.open_count(), 3);
+        bank.close(AggregateId(1));
+        bank.close(AggregateId(1));
+        assert_eq!(bank.open_count(), 2);
+        assert!(drops.0.is_empty());
     }
 }

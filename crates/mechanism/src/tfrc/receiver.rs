@@ -108,7 +108,12 @@ impl TfrcReceiver {
     fn measure(&mut self, now: Time) -> Option<Report> {
         let elapsed = now.since(self.reported);
         let received = received_rate(self.bytes, elapsed, self.before_rate(), self.rtt);
-        self.before = (self.bytes, elapsed);
+        // A report may come any time after another one: what came in an instant is no rate to go on with.
+        self.before = if elapsed < self.rtt {
+            ((received * self.rtt.as_secs_f64()) as u64, self.rtt)
+        } else {
+            (self.bytes, elapsed)
+        };
         self.bytes = 0;
         self.reported = now;
         self.received_max = self.received_max.max(received);
@@ -149,6 +154,7 @@ fn received_rate(bytes: u64, elapsed: Span, before: f64, rtt: Span) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     const RTT: Span = Span::from_millis(100);
 
@@ -232,5 +238,28 @@ mod tests {
         // 5 packets in 50 ms, and before that 50 kB/s.
         assert_eq!(received_rate(5000, Span::from_millis(50), 50_000.0, RTT), 75_000.0);
         assert_eq!(received_rate(20_000, Span::from_millis(200), 50_000.0, RTT), 100_000.0);
+    }
+
+    #[test]
+    fn a_report_right_after_another_one_is_not_taken_for_a_rate() {
+        let at = |micros: u64| Time::ZERO + Span::from_micros(micros);
+        let mut receiver = TfrcReceiver::new(&TfrcConfig { ecn: true, ..TfrcConfig::default() });
+        let mut rates = Vec::new();
+        // 1000 bytes every 10 ms, just behind the instants of the timer. One packet is lost, one is marked.
+        for sequence in 0..45_u64 {
+            let now = at(10_000 * sequence + u64::from(sequence > 0));
+            while let Some(due) = receiver.timer_at().filter(|due| *due <= now) {
+                let Some(report) = receiver.on_timer(due) else { break };
+                rates.push(report.received);
+            }
+            let ecn = if sequence == 38 { Ecn::Ce } else { Ecn::Ect0 };
+            if sequence != 27 {
+                let data = Data { sequence, timestamp: now, rtt: RTT };
+                rates.extend(receiver.on_data(&data, ecn, now).map(|report| report.received));
+            }
+        }
+        let rates: Vec<f64> = rates.into_iter().map(f64::from).collect();
+        assert!(rates.len() > 5, "{rates:?}");
+        assert!(rates[2..].iter().all(|rate| (80e3..=110e3).contains(rate)), "{rates:?}");
     }
 }

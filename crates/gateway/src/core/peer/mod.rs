@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 
 use tidegate_mechanism::Context;
 use tidegate_mechanism::edge::fixed::FixedConfig;
+use tidegate_mechanism::edge::iec::IecDelays;
 use tidegate_mechanism::edge::nbp::FEEDBACK_HEADER_BYTES;
 use tidegate_mechanism::edge::{Border, BorderSite, EdgeConfig, EdgeReport, PeerId};
 use tidegate_mechanism::mark::AnyMarker;
@@ -69,6 +70,10 @@ pub(super) struct Peer {
     link_of_class: Box<[u8; 256]>,
     random: Substream,
     lives: u64,
+    /// When its mechanism last began.
+    began: Option<Time>,
+    /// When it is to begin anew, for a reason that came sooner than that may happen again.
+    begins_at: Time,
     seed: Seed,
     incarnation: u64,
     number_said: u32,
@@ -94,7 +99,7 @@ impl Peer {
     pub fn new(
         mut site: SiteConfig,
         number: u32,
-        (links, mtu_most): (u8, u16),
+        (links, mtu_most, flows_max): (u8, u16, u32),
         markers: Vec<Option<AnyMarker>>,
         link_of_class: Box<[u8; 256]>,
         seed: Seed,
@@ -104,6 +109,7 @@ impl Peer {
         if let Some(EdgeConfig::Nbp(nbp)) = &mut site.control {
             let most = Bytes::new(BODY_BYTES_MAX as u64 + u64::from(FEEDBACK_HEADER_BYTES));
             nbp.feedback_mtu = nbp.feedback_mtu.min(most);
+            nbp.flows_max = nbp.flows_max.min(flows_max);
         }
         let mut random = Substream::new(Seed::for_component(seed.0, "incarnations"));
         let incarnation = random.bits() | 1;
@@ -130,6 +136,8 @@ impl Peer {
             link_of_class,
             random,
             lives: 0,
+            began: None,
+            begins_at: Time::MAX,
             seed,
             incarnation,
             number_said: 0,
@@ -197,6 +205,7 @@ impl Peer {
         }
         self.change_border(&config, store, now);
         self.state = State::Controlled;
+        (self.began, self.begins_at) = (Some(now), Time::MAX);
         self.counters.lives += 1;
     }
 
@@ -221,6 +230,7 @@ impl Peer {
                 let config = fixed(&self.site, self.site.rate.fallback);
                 self.change_border(&config, store, now);
                 self.state = State::Down;
+                (self.began, self.begins_at) = (None, Time::MAX);
                 self.theirs = 0;
                 self.unheard_since = None;
                 self.home.forget();
@@ -235,11 +245,25 @@ impl Peer {
         }
         self.mtu.restart(now);
         if self.state == State::Controlled {
-            let half = self.half();
-            self.begin_life();
-            self.control(half, store, now);
-            (self.greet_at, self.greeting_since) = (now, now);
+            if self.may_begin(now) {
+                self.begin_on_another_path(store, now);
+            } else {
+                self.begins_at = now + HELLO_EVERY;
+            }
         }
+    }
+
+    /// What was known of the path is nothing now.
+    fn begin_on_another_path(&mut self, store: &mut Store, now: Time) {
+        let half = self.half();
+        self.begin_life();
+        self.control(half, store, now);
+        (self.greet_at, self.greeting_since) = (now, now);
+    }
+
+    /// Whether a mechanism may begin: that takes along all that waits, and the other end may give reasons for it without end.
+    fn may_begin(&self, now: Time) -> bool {
+        self.began.is_none_or(|began| now.since(began) >= HELLO_EVERY)
     }
 
     /// Half of what is sent and arrives: where a path that was known ends, and another one begins.
@@ -288,6 +312,9 @@ impl Peer {
             self.fix(Why::Silent, store, now);
             self.greet_at = now;
         }
+        if self.state == State::Controlled && now >= self.begins_at {
+            self.begin_on_another_path(store, now);
+        }
         if self.state == State::Greeting && now.since(self.greeting_since) >= HELLO_PATIENCE {
             self.fix(Why::Unanswered, store, now);
         }
@@ -335,6 +362,7 @@ impl Peer {
                 at = at.min(self.greeting_since + HELLO_PATIENCE);
             }
             if self.state == State::Controlled {
+                at = at.min(self.begins_at);
                 at = at.min(self.mtu.timeout());
                 at = at.min(self.asks.map_or(Time::MAX, |(due, _)| due));
                 at = at.min(self.unheard_since.map_or(Time::MAX, |since| since + SILENCE));
@@ -376,6 +404,8 @@ fn begin_at(config: &mut EdgeConfig, rate: BitRate) {
 fn mechanism_number(config: &EdgeConfig) -> u16 {
     match config {
         EdgeConfig::Nbp(_) => 1,
+        // By one of them the ingress looks for congestion, by the other one the egress.
+        EdgeConfig::Iec(iec) if iec.delays == IecDelays::RoundTrip => 6,
         EdgeConfig::Iec(_) => 2,
         EdgeConfig::Eec(_) => 3,
         EdgeConfig::Path(_) => 4,

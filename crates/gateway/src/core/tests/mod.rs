@@ -2,6 +2,7 @@
 
 mod classes;
 mod disturbed;
+mod limits;
 mod peers;
 mod relays;
 

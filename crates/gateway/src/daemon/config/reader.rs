@@ -10,6 +10,7 @@ use tidegate_document::error::Problems;
 use tidegate_document::tree::Table;
 use tidegate_document::{Site, suggest};
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::edge::nbp::RoundTrip;
 use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
 use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
 use tidegate_packet::Dscp;
@@ -295,8 +296,15 @@ impl Reader<'_> {
             }
             control = None;
         }
+        let shapes_flows = matches!(control, Some(EdgeConfig::Nbp(_)));
         if let Some(shaper) = control.as_mut().and_then(EdgeConfig::shaper_mut) {
-            shaper.queue = table.queue.clone().unwrap_or_else(|| default_queue(has_classes));
+            shaper.queue = table.queue.clone().unwrap_or_else(|| default_queue(has_classes, shapes_flows));
+        }
+        if let Some(EdgeConfig::Nbp(nbp)) = &control
+            && nbp.round_trip == RoundTrip::Data
+        {
+            let help = "leave it out: packets here have no room for the time stamps that it needs";
+            self.say(&["sites", name, "control", "round_trip"], "is not to be had in a gateway", help);
         }
         if let Some(EdgeConfig::Path(path)) = &mut control
             && path.initial_rate.is_none()
@@ -390,10 +398,13 @@ fn fill_rounds(site: &mut SiteConfig, together: Span) {
     }
 }
 
-fn default_queue(has_classes: bool) -> DisciplineConfig {
+/// What waits at a shaper if the file does not say. Where each flow has a shaper no queue has tables: flows are as many as hosts open.
+fn default_queue(has_classes: bool, shapes_flows: bool) -> DisciplineConfig {
+    let codel = ManagerConfig::Codel(CodelConfig::default());
     if has_classes {
-        let queue = Some(ManagerConfig::Codel(CodelConfig::default()));
-        DisciplineConfig::Priority(PriorityConfig { queue, ..PriorityConfig::default() })
+        DisciplineConfig::Priority(PriorityConfig { queue: Some(codel), ..PriorityConfig::default() })
+    } else if shapes_flows {
+        DisciplineConfig::Fifo(codel)
     } else {
         DisciplineConfig::FqCodel(FqCodelConfig::default())
     }

@@ -372,6 +372,7 @@ impl NbpIngress {
             let Some(&id) = self.by_key.get(&listed.key) else { continue };
             let flow = self.flows[id.0 as usize].as_mut().expect("a key leads to a flow");
             let Ok(at) = flow.place_of(from) else { continue };
+            let is_only = flow.exits.len() == 1;
             let exit = &mut flow.exits[at];
             if let Some(timestamp) = answers {
                 if timestamp < exit.next_answer {
@@ -379,7 +380,10 @@ impl NbpIngress {
                 }
                 exit.next_answer = after(timestamp);
             }
-            exit.egress_rate = f64::from(listed.rate);
+            let rate = f64::from(listed.rate);
+            // What nobody asked for carries no time stamp: sent again later it may not lift the sum of several paths.
+            let is_dated = answers.is_some() || is_only || exit.base_rtt.is_none();
+            exit.egress_rate = if is_dated { rate } else { rate.min(exit.egress_rate) };
             let mut path = path;
             let mut is_measured = true;
             if self.config.round_trip == RoundTrip::Data && answers.is_some() {
@@ -399,7 +403,8 @@ impl NbpIngress {
             if let (Some(headroom), Some(meter)) = (self.config.arrival_headroom, &flow.arrival) {
                 // NBP-4: the rate of a flow that does not use it does not run away.
                 let arriving = meter.bytes_per_second(now).max(self.limits.mss / path.base_rtt);
-                flow.rate.ingress_rate = flow.rate.ingress_rate.min(headroom * arriving);
+                let most = (headroom * arriving).max(self.limits.rate_min);
+                flow.rate.ingress_rate = flow.rate.ingress_rate.min(most);
             }
             out.set_rate(id, BitRate::from_bytes_per_second_f64(flow.rate.ingress_rate));
         }
@@ -431,7 +436,8 @@ impl EdgeHalf for NbpIngress {
         now: Time,
         out: &mut impl EdgeOut,
     ) -> Admission {
-        if self.exempt.contains(packet.dscp) {
+        // What leaves nowhere is of no flow.
+        if self.exempt.contains(packet.dscp) || exits.is_empty() {
             return Admission::Pass;
         }
         let key = self.granularity.class_of(headers);

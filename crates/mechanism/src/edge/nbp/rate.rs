@@ -75,7 +75,7 @@ impl FlowRate {
     }
 
     /// Normal feedback (Fig. 6, first branch). `may_increase` is false when other feedback of this flow already speaks
-    /// for this round trip (several egress routers).
+    /// for this round trip (several egress routers): it may only cut then.
     pub fn on_normal(&mut self, egress_rate: f64, path: &PathDelay, limits: &Limits, may_increase: bool) {
         self.mrc = minimum_rate_change(egress_rate, path, limits);
         let congested = is_congested(self.ingress_rate, path, limits);
@@ -90,7 +90,11 @@ impl FlowRate {
             self.phase = Phase::CongestionAvoidance;
         }
         if congested {
+            let before = self.ingress_rate;
             self.cut(egress_rate, path, limits);
+            if !may_increase {
+                self.ingress_rate = self.ingress_rate.min(before);
+            }
         } else if may_increase {
             self.ingress_rate += self.mrc;
         }

@@ -86,7 +86,7 @@ parameters! {
         /// needs none more often; on a path of 3 ms whose capacity falls to a fifth, delays are the same with 1 and 5 ms.
         interval_min: Span = Span::from_millis(5) => ROUNDS;
         /// The most that probes and reports may take of the rate. Source: assumed.
-        control_share: f64 = 0.01 => bound::SHARE;
+        control_share: f64 = 0.01 => Bound::between(1e-6, 1.0).saying("", " is no share of a rate").helping("from 0.000001 to 1");
         /// How often the queue is emptied, to see the path. Source: assumed.
         drain_every: Span = Span::from_millis(500) => bound::DURATION;
         /// A least delay is forgotten after this time, at the latest. Source: BBR.

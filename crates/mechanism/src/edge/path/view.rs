@@ -447,7 +447,8 @@ impl PathView {
         let missing = self.missing(sent, received);
         let known = missing.min(self.missing);
         self.missing = missing;
-        let lost = (known - self.lost).max(0);
+        // Whoever sends reports may say anything.
+        let lost = known.saturating_sub(self.lost).max(0);
         self.lost = self.lost.max(known);
         lost.unsigned_abs()
     }
@@ -751,5 +752,42 @@ mod tests {
             excess = path.view.on_report(sent, sent.packets + 20, &report, Aging::Now, answered).excess;
         }
         assert!((excess - 0.04).abs() < 1e-6, "{excess}");
+    }
+
+    /// What reports say of packets that were received, which may be anything: 20 are sent before each, every 20 ms.
+    fn reported(counts: &[u64]) -> Vec<u64> {
+        let mut view = PathView::new(Delays::OneWay, Span::from_secs(20), Span::from_millis(5), Time::ZERO);
+        let mut lost = Vec::new();
+        for (number, &received_packets) in (1..).zip(counts) {
+            let at = Time::ZERO + Span::from_millis(20 * number + 1000);
+            let report = Report {
+                incarnation: 0,
+                sequence: number as u32,
+                nonce: at.as_nanos(),
+                receiver: 1,
+                arrived: at.as_nanos() + 20_000_000,
+                received_bytes: 20_000 * number,
+                received_packets,
+            };
+            let sent = Sent { at, bytes: 20_000 * number, packets: 20 * number };
+            let seen =
+                view.on_report(sent, sent.packets + 20, &report, Aging::Now, at + Span::from_millis(40));
+            lost.push(seen.lost);
+        }
+        lost
+    }
+
+    #[test]
+    fn a_forged_count_of_packets_loses_no_more_than_a_number_can_say() {
+        assert_eq!(reported(&[20, 39, 59, 78]), [0, 0, 1, 0]);
+        let forged = reported(&[20, 39, 59, 80_u64.wrapping_add(1 << 63), 100, 120]);
+        assert_eq!(forged[..4], [0, 0, 1, 0], "{forged:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_counts_are_heard(counts in proptest::collection::vec(proptest::prelude::any::<u64>(), 1..8)) {
+            reported(&counts);
+        }
     }
 }

@@ -44,7 +44,8 @@ parameters! {
         /// Lower goes first, 0 to 9. With children it counts only in the automatic `max_idle`. Default: 1, 8 with children.
         /// Source: ns's test suite.
         priority: Option<u8> = None => Bound::at_most(CBQ_PRIORITIES - 1).saying("", " is no priority").helping("from 0 to 9");
-        /// Whether it may borrow. Source: ns (`okborrow`).
+        /// Whether it may borrow. Counts in classes that hold packets: what a class above them may not borrow they may. Source: ns
+        /// (`okborrow`).
         borrow: bool = true;
         /// The credit that it keeps while idle, in time per packet. Default: by share and priority, as ns does.
         max_idle: Option<Span> = None => bound::DELAY;

@@ -190,6 +190,7 @@ impl QueueDiscipline for Cbq {
             }
         }
         self.backlog = Backlog::EMPTY;
+        self.timer = self.classes.iter().filter_map(|class| class.queue.timer_at()).min();
     }
 
     fn restart_statistics(&mut self) {
@@ -345,8 +346,9 @@ impl Cbq {
             let shares: f64 = leaves.iter().map(|&leaf| self.config.classes[leaf].share).sum();
             let per_share = leaves.len() as f64 * f64::from(self.config.max_packet) / shares;
             for &leaf in &leaves {
-                // Whole bytes, in spite of what sums of shares lose.
-                self.classes[leaf].quantum = (self.config.classes[leaf].share * per_share + 1e-6) as i64;
+                // Whole bytes, in spite of what sums of shares lose; with none (as ns-2 has it) a small share would never have a turn.
+                let quantum = (self.config.classes[leaf].share * per_share + 1e-6) as i64;
+                self.classes[leaf].quantum = quantum.max(1);
             }
             self.rings.push(Ring { leaves, turn: 0 });
         }

@@ -8,7 +8,7 @@ use tidegate_units::{Bytes, Limit, Span};
 use super::tree::TreeClass;
 use super::*;
 use crate::Context;
-use crate::queue::{DropTailConfig, ManagerConfig, RedConfig};
+use crate::queue::{BlueConfig, DropTailConfig, ManagerConfig, RedConfig};
 use crate::schedule::Classification;
 use crate::schedule::testing::{Arrival, Counted, arrivals, drive};
 
@@ -341,4 +341,30 @@ fn a_link_that_stands_still_keeps_what_is_owed() {
 fn a_debt_beyond_the_end_of_time_is_never_due() {
     assert_eq!(time_not_before(-5), Time::ZERO);
     assert_eq!(time_not_before(NO_BOUND), Time::MAX);
+}
+
+#[test]
+fn a_share_of_less_than_a_byte_in_a_round_has_its_turn() {
+    for &sharing in LinkSharing::ALL {
+        let leaves = [leaf(0.9, 1, true, 0), leaf(0.0001, 1, true, 1)];
+        let mut cbq = flat(sharing, 1.0, leaves).build(&context());
+        let sent = saturated(&mut cbq, &[(0, 1000), (1, 1000)], Time::ZERO, second(2));
+        // 25 kB are its part of two seconds.
+        assert!(sent[1] >= 12_000, "{sharing:?}: {sent:?}");
+    }
+}
+
+#[test]
+fn a_manager_that_was_emptied_from_outside_has_its_timer() {
+    let manager = ManagerConfig::Blue(BlueConfig { limit: Limit::Packets(5), ..BlueConfig::default() });
+    let mut cbq = flat(LinkSharing::AncestorOnly, 1.0, [TreeClass { manager, ..leaf(0.9, 1, true, 0) }])
+        .build(&context());
+    let mut out = Counted::default();
+    for number in 0..200_u64 {
+        let now = Time::ZERO + Span::from_millis(20 * number);
+        cbq.enqueue(Packet { arrived: now, ..Packet::new(0, FlowId(0), 1000) }, now, &mut out);
+    }
+    let now = second(5);
+    cbq.purge(now, DropReason::LinkDown, &mut out);
+    assert!(cbq.timer_at().is_some_and(|at| at > now), "its probability falls while nothing waits");
 }

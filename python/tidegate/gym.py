@@ -1,6 +1,6 @@
 """A learning environment: an agent sets windows, sending rates or drop probabilities, step by step.
 
-It needs Gymnasium: `.venv/bin/pip install -e '.[gym]'` in a checkout, where `make` has not brought it.
+It needs Gymnasium: `.venv/bin/pip install -e '.[gym]'` in a checkout, where `make build` has not brought it.
 
     import gymnasium as gym
     import tidegate.gym
@@ -108,7 +108,7 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         at: str | Sequence[str] | None = None,
         scenario: Scenario | str | PathLike[str] | None = None,
         step: str = "100ms",
-        observe: Sequence[str] | None = None,
+        observe: str | Sequence[str] | None = None,
         reward: Reward | None = None,
         high: float | None = None,
         render_mode: str | None = None,
@@ -123,7 +123,7 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         places = _places(plain, control, [at] if isinstance(at, str) else at)
         of = "links" if control == "drop" else "flows"
         usual = [f"{of}.{place}.{quantity}" for place in places for quantity in _SEEN[control]]
-        record = {"every": step, "series": list(observe or usual)}
+        record = {"every": step, "series": [observe] if isinstance(observe, str) else list(observe or usual)}
         self._scenario = _load(source, [("record", toml_value(record))])
         self._handles = [(control, place) for place in places]
         self._run = _core.AgentRun(self._scenario, self._handles, 0)

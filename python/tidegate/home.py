@@ -72,7 +72,11 @@ class ExperimentResult:
         return tidy.means(self.points, patterns)
 
     def series(self, *patterns: str) -> tidy.Frame:
-        """A row per run, time series and instant; patterns choose series by name."""
+        """A row per run, time series and instant; patterns choose series by name.
+
+        `UsageError` where nothing was recorded, or a pattern matches nothing.
+        """
+        tidy.require_some(self.points, patterns, of_series=True, option="")
         return tidy.series(self.points, patterns)
 
     def measure(self, **expressions: str) -> tidy.Frame:
@@ -253,6 +257,8 @@ def sweep(
             return ExperimentResult(judge(each, points, [], expected, quick))
         target = Path(out)
         store.require_place(target)
+        if not fresh:
+            store.require_same(target, experiment_id, each.overridden)
         with store.locked(target):
             finished = Finished(target, tasks, resume, fresh)
             if failures := finished.run(made_by, experiment_id):

@@ -42,7 +42,9 @@ def all_experiments(directory: Path | None = None) -> dict[str, Path]:
     found = {
         path.relative_to(root).with_suffix("").as_posix(): path
         for path in root.rglob("*.toml")
-        if path.name != EXPECTED and not path.name.startswith((".", "_")) and _is_experiment(path)
+        if path.name != EXPECTED
+        and not path.name.startswith((".", "_"))
+        and _is_experiment(path)
         and path.parent not in suites
     }
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))

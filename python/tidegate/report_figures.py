@@ -46,14 +46,16 @@ def commands(result: StoredResult, figure_id: str) -> list[str]:
     """What makes the result again, and draws this figure of it as a file."""
     # What is not shipped is called by its file, wherever that was.
     name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
-    folder = f"results/{name}"
+    # Where it stands, as far as that says something elsewhere.
+    read = None if result.folder is None or result.folder.is_absolute() else result.folder.as_posix()
+    folder = read or f"results/{name}"
     if result.kind == "run":
         seed = next((point.seed for point in result.points), 1)
         make = ["tidegate", "run", f"{name}.toml", "--seed", str(seed), "-o", folder]
     else:
         quick = ["--quick"] if result.quick else []
         is_shipped = result.info.id in library.all_experiments()
-        if is_shipped:
+        if is_shipped and read is None:
             folder = f"results/{result.info.id}"
         what = result.info.id if is_shipped else f"{name}.toml"
         make = ["tidegate", "reproduce", what, *quick, *_seeds(result, is_shipped)]

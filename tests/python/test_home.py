@@ -121,6 +121,8 @@ def test_a_csv_file_comes_back_equal(lab, tmp_path):
 
 def test_polars_pandas_and_files_see_the_same_table(lab, tmp_path):
     polars = pytest.importorskip("polars")
+    with pytest.raises(UsageError, match="no series of this result is called so"):
+        lab.series("links.nope.*")
     frame = lab.series()
     table = frame.to_polars()
     assert table["value"].to_list() == frame["value"] and table["unit"].unique().to_list() == ["packets"]

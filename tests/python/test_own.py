@@ -255,6 +255,8 @@ class TestGym:
             make("Drop", scenario=scheduled)
         with pytest.raises(tidegate.ConfigError, match="there is no"):
             make("Window", observe=["flows.flow1.nonsense"])
+        # One may stand without a list.
+        assert make("Window", observe="flows.flow1.srtt_ms").unwrapped.names == ["flows.flow1.srtt_ms"]
         env = make("Window").unwrapped
         with pytest.raises(gym.error.ResetNeeded):
             env.step(np.array([1.0], np.float32))

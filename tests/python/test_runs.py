@@ -193,6 +193,35 @@ def test_a_sweep_does_not_replace_the_result_of_a_run_unasked(tidegate_command, 
 
 
 @pytest.mark.real_core
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_a_sweep_does_not_replace_what_another_one_made_unasked(tidegate_command, tmp_path, more):
+    for name in ("mine", "other"):
+        (tmp_path / f"{name}.toml").write_text(NETWORK)
+    assert tidegate_command("sweep", "mine.toml", "-o", "kept")[0] == 0
+    before = (tmp_path / "kept/result.json").read_bytes()
+    code, _, said = tidegate_command("sweep", "other.toml", "-o", "kept", *more)
+    assert code == 2 and "kept holds the result of another experiment, mine" in said and "--fresh" in said
+    set_rate = ("--set", "links.bottleneck.rate=3Mbit")
+    code, _, said = tidegate_command("sweep", "mine.toml", "-o", "kept", *set_rate, *more)
+    assert code == 2 and "kept holds a result with other values: no --set" in said
+    assert (tmp_path / "kept/result.json").read_bytes() == before
+    assert tidegate_command("sweep", "mine.toml", "-o", "kept", *set_rate, "--fresh")[0] == 0
+    code, _, said = tidegate_command("sweep", "mine.toml", "-o", "kept", *more)
+    assert code == 2 and "--set links.bottleneck.rate=3Mbit" in said
+
+
+@pytest.mark.real_core
+def test_a_report_says_how_to_make_what_stands_in_its_folder_again(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    figure = '[[figures]]\nid = "rate"\ntitle = "Rate"\nx = "t"\ny = "flows.*.throughput_bps"\n'
+    path.write_text(NETWORK + '[record]\nevery = "100ms"\nseries = ["flows.*.throughput_bps"]\n' + figure)
+    assert tidegate_command("run", path, "-o", "kept/elsewhere")[0] == 0
+    assert tidegate_command("report", "kept/elsewhere")[0] == 0
+    page = (tmp_path / "kept/elsewhere/report.html").read_text()
+    assert "-o kept/elsewhere" in page and "plot kept/elsewhere" in page
+
+
+@pytest.mark.real_core
 def test_a_mistake_of_the_whole_file_is_not_laid_to_a_variant(tidegate_command, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(VERSIONS.replace('"A", "B"], rate', '"A", "BB"], rate'))

@@ -468,7 +468,12 @@ class TestErrors:
             (
                 "where = { width = [5, 6] }",
                 "where = { width = 9 }",
-                "no point of stream.toml matches; there are width: 5, 6",
+                "tune.where.width: 9 is none of 5, 6, 7",
+            ),
+            (
+                "where = { width = [5, 6] }",
+                "where = { width = [5, 9] }",
+                "tune.where.width: 9 is none of 5, 6, 7",
             ),
             (
                 "where = { width = [5, 6] }",

@@ -215,9 +215,12 @@ def test_a_click_on_a_criterion_of_a_score_card_brings_the_best_to_the_front(ope
     # Every row and the names above the columns follow.
     names = [name for name, _ in best_first[1]]
     assert all([name for name, _ in row] == names for row in best_first)
-    assert page.evaluate(
-        "() => [...document.querySelectorAll('#card thead th')].slice(1).map(each => each.textContent)"
-    ) == names
+    assert (
+        page.evaluate(
+            "() => [...document.querySelectorAll('#card thead th')].slice(1).map(each => each.textContent)"
+        )
+        == names
+    )
     assert names != [name for name, _ in given[1]]
     button.click()
     worst_first = [float(order) for _, order in page.evaluate(_ORDER)[1] if order]

@@ -30,7 +30,7 @@ def sweep(
     target = out or Path("results") / experiment_id
     store.require_place(target)
     if not fresh:
-        store.require_not_a_run(target)
+        store.require_same(target, experiment_id, each.overridden)
     with store.locked(target):
         tasks = each.tasks(quick, seeds, measures=expected.measures)
         return _run(each, Finished(target, tasks, resume, fresh), path, expected, quick, workers, as_json)

@@ -66,6 +66,8 @@ class StoredResult:
     version: str = ""
     # What was set in place of what the experiment's file says: `path`, `value`, `document`.
     overridden: list[dict[str, str]] = field(default_factory=list)
+    # Where it was read.
+    folder: Path | None = None
 
 
 def write_result(target: Path, result: StoredResult, source_file: Path | None) -> None:
@@ -217,6 +219,7 @@ def read_result(folder: Path) -> StoredResult:
             quick=manifest["quick"],
             version=manifest["version"],
             overridden=manifest.get("overridden", []),
+            folder=folder,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InvalidFileError):
@@ -254,16 +257,23 @@ def _is_as_written(folder: Path) -> bool:
         return False
 
 
-def require_not_a_run(target: Path) -> None:
-    """Refuse to put an experiment in the place of what `tidegate run` kept, which none of its points is."""
+def require_same(target: Path, experiment_id: str, overrides: list[dict[str, str]]) -> None:
+    """Refuse to replace what this experiment with these overrides did not make: its points are of no use."""
     try:
-        kind = json.loads((target / _MANIFEST).read_text(encoding="utf-8"))["kind"]
+        manifest = json.loads((target / _MANIFEST).read_text(encoding="utf-8"))
+        kind, own, values = manifest["kind"], manifest["id"], manifest.get("overridden", [])
+        told = [f"{each['path']}={each['value']}" for each in values]
     except (OSError, ValueError, KeyError, TypeError):
         return  # for others to say
     if kind == "run":
-        raise UsageError(
-            f"{target} holds the result of `tidegate run`: give another --out, or add --fresh to replace it"
-        )
+        what = "the result of `tidegate run`"
+    elif own != experiment_id:
+        what = f"the result of another experiment, {own}"
+    elif values != overrides:
+        what = f"a result with other values: {' '.join(f'--set {text}' for text in told) or 'no --set'}"
+    else:
+        return
+    raise UsageError(f"{target} holds {what}: give another --out, or add --fresh to replace it")
 
 
 def kept_points(folder: Path) -> tuple[list[PointResult], int]:

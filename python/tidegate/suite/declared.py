@@ -1,28 +1,28 @@
 """What a suite is: its `card.toml`, read and checked.
 
-    title = "Active queue management"
-    description = "..."                       # what is asked, in a sentence or two
-    source = "RFC 7928"
-    compares = "queues, and what borders do"  # in words, for whoever brings something else
-    takes = ["defaults.link.queue"]           # the keys that a mechanism of this suite may set
-    mechanisms = ["droptail", "codel"]        # those that are compared if none is named
+title = "Active queue management"
+description = "..."                       # what is asked, in a sentence or two
+source = "RFC 7928"
+compares = "queues, and what borders do"  # in words, for whoever brings something else
+takes = ["defaults.link.queue"]           # the keys that a mechanism of this suite may set
+mechanisms = ["droptail", "codel"]        # those that are compared if none is named
 
-    [rows.delay]                              # what is measured, for all groups that name it
-    name = "waiting, 95 of 100 packets"
-    measure = "delay_ms.p95 - 50"             # see measure.py
-    unit = "ms"
-    better = "less"                           # | more | near, with `target`
-    same = 1.0                                # what differs by less counts as equal
-    means = "One sentence for people."
+[rows.delay]                              # what is measured, for all groups that name it
+name = "waiting, 95 of 100 packets"
+measure = "delay_ms.p95 - 50"             # see measure.py
+unit = "ms"
+better = "less"                           # | more | near, with `target`
+same = 1.0                                # what differs by less counts as equal
+means = "One sentence for people."
 
-    [[groups]]                                # a part of the card: one situation
-    title = "Mild congestion"
-    experiment = "levels"                     # the file beside, without .toml
-    where = { variant = "mild" }              # which of its points, as checks have it
-    reduce = "mean"                           # (default) | min | max, over these points
-    about = "What happens there, in a sentence."
-    source = "RFC 7928, section 8.2.2"
-    rows = ["delay"]
+[[groups]]                                # a part of the card: one situation
+title = "Mild congestion"
+experiment = "levels"                     # the file beside, without .toml
+where = { variant = "mild" }              # which of its points, as checks have it
+reduce = "mean"                           # (default) | min | max, over these points
+about = "What happens there, in a sentence."
+source = "RFC 7928, section 8.2.2"
+rows = ["delay"]
 """
 
 from collections.abc import Mapping
@@ -158,16 +158,14 @@ def _group(entry: Any, number: int, rows: Mapping[str, Any], path: Path) -> Grou
     )
 
 
-def _row(
-    name: str, entry: Any, experiment: str, places: Mapping[str, Any], reduce: str, path: Path
-) -> Row:
+def _row(name: str, entry: Any, experiment: str, places: Mapping[str, Any], reduce: str, path: Path) -> Row:
     where = f"{path}: rows.{name}"
     _refuse_unknown(entry, ROW_KEYS, where)
     better, target, same = entry.get("better"), entry.get("target", 1.0), entry.get("same", 0.0)
     if better not in BETTER:
         raise InvalidFileError(f"{where}: better: {better!r} is none of {', '.join(BETTER)}")
     if not _is_number(target) or target <= 0 or ("target" in entry and better != "near"):
-        raise InvalidFileError(f"{where}: `target` is a number above zero, and goes with better = \"near\"")
+        raise InvalidFileError(f'{where}: `target` is a number above zero, and goes with better = "near"')
     if not _is_number(same) or same < 0:
         raise InvalidFileError(f"{where}: `same` is a number, 0 or more: what differs by less is equal")
     source = _text(entry, "measure", where)

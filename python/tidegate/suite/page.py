@@ -25,15 +25,19 @@ def render(card: Card) -> str:
         group = groups.setdefault(line.group.title, {"group": line.group, "rows": []})
         group["rows"].append(_row(line, count))
     firsts = {each.name: card.firsts(each.name) for each in card.mechanisms}
-    return report.environment().get_template("scorecard.html.j2").render(
-        title=card.suite.title,
-        card=card,
-        groups=list(groups.values()),
-        firsts=firsts,
-        footer=_footer(card),
-        wide=count > 8,
-        crowded=count > 16,
-        narrow=max(_NARROW_PX, _BESIDE_PX + _COLUMN_PX * count),
+    return (
+        report.environment()
+        .get_template("scorecard.html.j2")
+        .render(
+            title=card.suite.title,
+            card=card,
+            groups=list(groups.values()),
+            firsts=firsts,
+            footer=_footer(card),
+            wide=count > 8,
+            crowded=count > 16,
+            narrow=max(_NARROW_PX, _BESIDE_PX + _COLUMN_PX * count),
+        )
     )
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,11 +105,25 @@ def _require_measures(networks: Networks, tuning: Tuning, wanted: Wanted) -> exp
             f"{networks.path}: real hosts give other numbers each time: only simulated experiments are tuned"
         )
     points = [PointResult(task.variant, task.axes, 0, {}) for task in tasks]
+    _require_there(networks, each if wanted.quick else None, points)
     if not any(_is_among(point, networks) for point in points):
         raise InvalidFileError(
             f"{networks.place}: no point of {networks.path} matches; {_allowed(each.info)}"
         )
     return each.info
+
+
+def _require_there(networks: Networks, each: Experiment | None, points: list[PointResult]) -> None:
+    """Refuse values of `where` that no point has, of `each` where `points` are not all that it has."""
+    if each is not None:
+        points = [PointResult(task.variant, task.axes, 0, {}) for task in each.tasks(False, 1)]
+    for name, values in networks.where.items():
+        for value in values if isinstance(values, list) else [values]:
+            only = replace(networks, where={name: value})
+            if not any(_is_among(point, only) for point in points):
+                own = (point.variant if name == "variant" else point.axes.get(name) for point in points)
+                there = ", ".join(str(one) for one in dict.fromkeys(own) if one is not None)
+                raise InvalidFileError(f"{networks.place}.{name}: {value!r} is none of {there}")
 
 
 def _allowed(info: experiment.Info) -> str:

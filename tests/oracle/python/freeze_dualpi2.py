@@ -77,7 +77,9 @@ def played(seed, law):
     made = {
         "seed": seed,
         "nanos_per_byte": r.choice([80, 800, 8000]),
-        "mix": r.choice([[0, 0, 100], [100, 100, 100], [50, 50, 100], [30, 50, 95], [20, 60, 90], [0, 50, 100]]),
+        "mix": r.choice(
+            [[0, 0, 100], [100, 100, 100], [50, 50, 100], [30, 50, 95], [20, 60, 90], [0, 50, 100]]
+        ),
         "config": config(r, law),
     }
     given = arrivals(seed, made["nanos_per_byte"], made["mix"])

@@ -90,7 +90,11 @@ def trace(seed):
 
 def main():
     scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
-    head = {"made_by": "tests/oracle/python/freeze_fq_codel.py", "version": VERSION, "scripts_sha256": scripts}
+    head = {
+        "made_by": "tests/oracle/python/freeze_fq_codel.py",
+        "version": VERSION,
+        "scripts_sha256": scripts,
+    }
     made = head | {"packets": PACKETS, "fq_codel": [trace(seed) for seed in range(TRACES)]}
     keep(OUT, made)
 

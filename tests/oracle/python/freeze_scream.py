@@ -84,7 +84,9 @@ def trace(seed):
             before, frame_at = now, now + PERIOD
             continue
         seconds = gap / 1e9
-        bytes_ = int(min(scream.target_bitrate / 8, path.capacity) * min(seconds, 0.2) * r.uniform(0.5, 1.2)) + 1
+        bytes_ = (
+            int(min(scream.target_bitrate / 8, path.capacity) * min(seconds, 0.2) * r.uniform(0.5, 1.2)) + 1
+        )
         lost = path.pass_(seconds, bytes_)
         delay = path.waiting / path.capacity
         units = max(1, bytes_ // 1000)

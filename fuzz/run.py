@@ -13,7 +13,8 @@ from pathlib import Path
 import seeds
 
 HERE = Path(__file__).parent
-# No input may take longer than this by the clock, on a machine that does other things as well, or make the process larger.
+# No input may take longer than this by the clock of a machine that does other things as well, or make the
+# process larger.
 SECONDS_MAX = 10
 MEGABYTES_MAX = 500
 INPUT_BYTES_MAX = 4096

@@ -156,8 +156,8 @@ def write_atomic(target: Path, data: str | bytes, tidies: bool = True) -> None:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            # Whoever reads this knows the file that was asked for, not the temporary one. (Of an error that has
-            # a second name that is shown too, even if it is set to none.)
+            # Whoever reads this knows the file that was asked for, not the temporary one. (A second name of
+            # an error is shown too, even where it is set to none.)
             raise type(error)(error.errno, error.strerror, str(target)) from None
         raise
 

@@ -248,7 +248,7 @@ impl Peer {
             if self.may_begin(now) {
                 self.begin_on_another_path(store, now);
             } else {
-                self.begins_at = now + HELLO_EVERY;
+                self.begins_at = self.began.map_or(now, |began| began + HELLO_EVERY);
             }
         }
     }

@@ -349,6 +349,14 @@ class TwoSites(Built):
         process.stdout.readline()
         return process  # type: ignore[no-any-return]
 
+    def join(self, rates: str) -> None:
+        """Both daemons run and control the way between them, and whoever probes site b is answered."""
+        self.configure(rates)
+        for site in ("a", "b"):
+            self.start(site)
+        self.wait_for("controlled")
+        self.echo()
+
     def echo(self) -> None:
         """Whoever probes site b is answered."""
         self.beside("b", sys.executable, "-c", ECHO)

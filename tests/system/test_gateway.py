@@ -23,11 +23,7 @@ EVERY_S = 0.02
 @pytest.fixture(scope="module")
 def sites(gateway):
     with TwoSites(gateway) as made:
-        made.configure(RATES)
-        for site in ("a", "b"):
-            made.start(site)
-        made.wait_for("controlled")
-        made.echo()
+        made.join(RATES)
         yield made
 
 

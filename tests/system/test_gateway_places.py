@@ -20,11 +20,7 @@ UNHELPED_S = 15
 def moved(gateway):
     """Site a has moved, and is heard by b."""
     with TwoSites(gateway) as made:
-        made.configure(RATES)
-        for site in ("a", "b"):
-            made.start(site)
-        made.wait_for("controlled")
-        made.echo()
+        made.join(RATES)
         made.move("a", PLACE, PLACE_ROUTER)
         told(made.probe(INNER["b"], 25, EVERY_S))
         time.sleep(KEPT_S)

@@ -184,7 +184,7 @@ impl<T: Tunnels> Gateway<T> {
             peers.push(Peer::new(
                 site.clone(),
                 number,
-                (links.len() as u8, config.mtu, FLOWS_MAX / config.sites.len() as u32),
+                (links.len() as u8, config.mtu, (FLOWS_MAX / config.sites.len() as u32).max(1)),
                 markers,
                 link_of_class.clone(),
                 seed,

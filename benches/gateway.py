@@ -6,9 +6,10 @@ link of that rate, and as fast as it goes. A daemon's seconds are user and syste
 which is what the kernel does for its packets on the way, up to the next queue. `softirq` and `machine` are
 what the whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by
 theirs; its interval is that of Student's t of the logarithms, 95 of 100. What is added to a round trip is the
-median of rounds, with an interval likewise. Without path control our daemons use
-packets of 1280 bytes, whatever `--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root,
-iperf3, iproute2, and `wireguard-go` (or Go, with which it is made).
+median of rounds, with an interval likewise; beside it is what a round trip around the gateways takes, which
+says how the machine was at the time. Without path control our daemons use packets of 1280 bytes, whatever
+`--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and
+`wireguard-go` (or Go, with which it is made).
 
     sudo nice -n -15 python benches/gateway.py [--rate 500mbit] [--seconds 6] [--repeats 4] [--json FILE]
 """
@@ -342,16 +343,23 @@ def latency(arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
                     asked = sites.within("a", *program, OUTER["b"], INNER["b"])
                     said = subprocess.run(asked, text=True, check=True, capture_output=True).stdout
                 direct, through = json.loads(said)
-                told = added.setdefault(name, {f"added_p{part}_ms": [] for part in parts})
+                told = added.setdefault(
+                    name, {f"{what}_p{part}_ms": [] for what in ("added", "around") for part in parts}
+                )
                 for part in parts:
-                    told[f"added_p{part}_ms"].append(
-                        1e3 * (quantile(through, part / 100) - quantile(direct, part / 100))
-                    )
+                    around = 1e3 * quantile(direct, part / 100)
+                    told[f"around_p{part}_ms"].append(around)
+                    told[f"added_p{part}_ms"].append(1e3 * quantile(through, part / 100) - around)
         for name, told in added.items():
             for part in parts:
                 values = told[f"added_p{part}_ms"]
                 centre, low, high = middle(values)
-                print(f"{name:14} p{part}  {centre:.3f} ({low:.3f} to {high:.3f})  ", end="")
+                # What the machine itself takes to wake who is asked, and who asks.
+                around = statistics.median(told[f"around_p{part}_ms"])
+                print(
+                    f"{name:14} p{part}  {centre:.3f} ({low:.3f} to {high:.3f}); around {around:.3f}  ",
+                    end="",
+                )
                 print(" ".join(f"{value:.3f}" for value in sorted(values)))
     return added
 

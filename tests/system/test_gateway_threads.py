@@ -183,7 +183,9 @@ def test_a_reload_changes_what_it_may_and_sessions_go_on(star):
     star.configure_hub(2, '{ floor = "1Mbit", max = "20Mbit", fallback = "10Mbit" }')
     assert star.control(HUB, "reload").returncode == 0
     assert talk.say(100_000)
+    # A mechanism that begins behind these has a link once something is sent over it.
     star.wait()
+    assert talk.say(1000)
     time.sleep(LOOK_S)
     sites = star.sites()
     assert [one["thread"] for one in sites.values()] == [0, 1, 0, 1]

@@ -27,108 +27,22 @@
 //! - An egress that has carried nothing of a flow for the idle time-out no longer counts for it, unless it is the only one
 //!   and packets still wait to enter.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 use tidegate_packet::{DropReason, DscpSet, FlowId, Headers, Packet};
-use tidegate_units::{BitRate, Span, Time};
+use tidegate_units::{BitRate, Time};
 
 use super::classify::Hints;
+use super::entered::{Egress, Exit, Flow, after};
 use super::rate::is_congested;
 use super::wire::{self, Encoder, Head, Listed};
-use super::{
-    ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay, RoundTrip, since_stamp, stamp_at,
-};
-use crate::edge::deadlines::{Deadlines, Slot};
+use super::{ClassKey, FlowRate, Granularity, Limits, NbpConfig, PathDelay, RoundTrip, stamp_at};
+use crate::edge::deadlines::Deadlines;
 use crate::edge::{Admission, AggregateId, EdgeHalf, EdgeOut, EdgeReport, PacketStore, PeerId};
-use crate::meter::{RateMeter, TswMeter};
+use crate::meter::RateMeter;
 use crate::random::KeyedHash;
-
-/// So many forward packets to an egress are remembered: how many base round trips a round trip may be long.
-const ASKED_MAX: usize = 1024;
-
-/// One border by which a flow leaves.
-#[derive(Clone, Copy, Debug)]
-struct Exit {
-    peer: PeerId,
-    /// Bytes per second, as last reported.
-    egress_rate: f64,
-    /// That of the way there, once feedback of this flow has come.
-    base_rtt: Option<Span>,
-    /// The shortest round trip of this flow's data; only with [`RoundTrip::Data`].
-    data_base_rtt: Option<Span>,
-    /// Whether the last normal feedback showed congestion.
-    is_congested: bool,
-    /// The least time stamp whose answer counts.
-    next_answer: Time,
-    /// When a packet last went that way.
-    last_used: Time,
-}
-
-impl Exit {
-    /// Puts the round trip of the flow's data into `path`, if `echo` tells it.
-    fn measure(&mut self, echo: u32, now: Time, path: &mut PathDelay) -> bool {
-        let Some(rtt) = since_stamp(echo, now) else { return false };
-        let base = self.data_base_rtt.map_or(rtt, |base| base.min(rtt));
-        self.data_base_rtt = Some(base);
-        path.current_rtt = rtt.as_secs_f64();
-        path.base_rtt = base.as_secs_f64();
-        true
-    }
-}
-
-/// A flow that enters here.
-#[derive(Debug)]
-struct Flow {
-    key: ClassKey,
-    rate: FlowRate,
-    /// Ascending by peer.
-    exits: Vec<Exit>,
-    /// Whether a packet has ever left by several borders.
-    is_multicast: bool,
-    /// How fast its packets arrive; only with `arrival_headroom`.
-    arrival: Option<TswMeter>,
-}
-
-impl Flow {
-    /// Where its exit by `peer` stands. Multicast may have as many as there are borders.
-    fn place_of(&self, peer: PeerId) -> Result<usize, usize> {
-        self.exits.binary_search_by_key(&peer, |exit| exit.peer)
-    }
-
-    /// How fast it leaves by all its paths together (section IV.6), bytes per second.
-    fn sum_of_paths(&self) -> f64 {
-        self.exits.iter().map(|exit| exit.egress_rate).sum()
-    }
-
-    /// How fast multicast comes to those who get least of it (section IV.5), bytes per second. It is told and steers nothing: see
-    /// the module.
-    fn slowest_branch(&self) -> f64 {
-        self.exits.iter().map(|exit| exit.egress_rate).fold(f64::INFINITY, f64::min)
-    }
-}
-
-/// An egress to which flows go.
-#[derive(Debug)]
-struct Egress {
-    /// The flows that leave there, in order of appearance.
-    flows: Vec<AggregateId>,
-    /// `e.baseRTT`, once measured.
-    base_rtt: Option<Span>,
-    /// When the first answer came, and the time stamp that it answered.
-    first_answer: Option<(Time, Time)>,
-    current_rtt: Span,
-    hop_count: u8,
-    /// When the next forward packet is due.
-    deadline: Slot,
-    /// The time stamps of the last forward packets, ascending.
-    asked: VecDeque<Time>,
-    /// The least time stamp that none has answered yet, for any flow.
-    next_answer: Time,
-    /// When an answer came last, or the first flow.
-    last_heard: Time,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -241,31 +155,12 @@ impl NbpIngress {
     /// The flow goes to `peer` from now on (also), which comes at `at` among its exits.
     fn add_exit(&mut self, id: AggregateId, at: usize, peer: PeerId, now: Time) {
         let flow = self.flows[id.0 as usize].as_mut().expect("an admitted flow is known");
-        let exit = Exit {
-            peer,
-            egress_rate: 0.0,
-            base_rtt: None,
-            data_base_rtt: None,
-            is_congested: false,
-            next_answer: now,
-            last_used: now,
-        };
-        flow.exits.insert(at, exit);
+        flow.exits.insert(at, Exit::new(peer, now));
         let forward = &mut self.forward;
         let egress = self.egresses.entry(peer).or_insert_with(|| {
             let deadline = forward.open();
             forward.set(&deadline, peer, now);
-            Egress {
-                flows: Vec::new(),
-                base_rtt: None,
-                first_answer: None,
-                current_rtt: Span::ZERO,
-                hop_count: 1,
-                deadline,
-                asked: VecDeque::with_capacity(ASKED_MAX),
-                next_answer: now,
-                last_heard: now,
-            }
+            Egress::new(deadline, now)
         });
         egress.flows.push(id);
     }
@@ -302,17 +197,10 @@ impl NbpIngress {
     fn send_forward(&mut self, peer: PeerId, now: Time, out: &mut impl EdgeOut) {
         let bytes_max = self.config.feedback_bytes_max();
         let Some(egress) = self.egresses.get_mut(&peer) else { return };
-        let silence = now.since(egress.last_heard).as_nanos() / (ASKED_MAX as u64 / 2);
-        let interval = egress
-            .base_rtt
-            .unwrap_or(self.config.initial_interval)
-            .max(self.config.interval_min)
-            .max(Span::from_nanos(silence));
+        let round = egress.base_rtt.unwrap_or(self.config.initial_interval);
+        let interval = round.max(self.config.interval_min).max(egress.interval_least(now));
         self.forward.set(&egress.deadline, peer, now + interval);
-        if egress.asked.len() == ASKED_MAX {
-            egress.asked.pop_front();
-        }
-        egress.asked.push_back(now);
+        egress.ask(now);
         self.encoder.forward(now);
         for &id in &egress.flows {
             let key = &self.flows[id.0 as usize].as_ref().expect("an egress lists flows that exist").key;
@@ -338,7 +226,7 @@ impl NbpIngress {
         let Some(egress) = self.egresses.get_mut(&from) else { return };
         let mut is_new_round = true;
         if let Some(timestamp) = answers {
-            if egress.asked.binary_search(&timestamp).is_err() {
+            if !egress.was_asked(timestamp) {
                 return; // not ours, or too old
             }
             // A long report comes in several packets.
@@ -351,11 +239,7 @@ impl NbpIngress {
             if timestamp < egress.next_answer && !flows.iter().any(is_awaited) {
                 return;
             }
-            egress.next_answer = egress.next_answer.max(after(timestamp));
-            egress.last_heard = now;
-            egress.current_rtt = now.since(timestamp).max(Span::from_nanos(1));
-            egress.base_rtt =
-                Some(egress.base_rtt.map_or(egress.current_rtt, |base| base.min(egress.current_rtt)));
+            egress.on_answer(timestamp, now);
             // At least one router's worth of packets may be buffered, or a path without core routers could never grow.
             egress.hop_count = hop_count.max(1);
             let (came, answered) = *egress.first_answer.get_or_insert((now, timestamp));
@@ -395,7 +279,7 @@ impl NbpIngress {
             }
             let egress_rate = if flow.is_multicast { exit.egress_rate } else { flow.sum_of_paths() };
             if answers.is_some() {
-                let may_increase = is_new_round && is_measured && is_raised_by(flow, from);
+                let may_increase = is_new_round && is_measured && flow.is_raised_by(from);
                 flow.rate.on_normal(egress_rate, &path, &self.limits, may_increase);
             } else {
                 flow.rate.on_asynchronous(egress_rate, &path, &self.limits);
@@ -409,22 +293,6 @@ impl NbpIngress {
             out.set_rate(id, BitRate::from_bytes_per_second_f64(flow.rate.ingress_rate));
         }
     }
-}
-
-/// The next instant.
-const fn after(time: Time) -> Time {
-    time.saturating_add(Span::from_nanos(1))
-}
-
-/// Whether feedback from `peer` raises the rate of this flow, so that it grows once per round trip.
-fn is_raised_by(flow: &Flow, peer: PeerId) -> bool {
-    if !flow.is_multicast {
-        return flow.exits[0].peer == peer;
-    }
-    // A branch that has not answered yet is the farthest.
-    let distance = |exit: &Exit| exit.base_rtt.unwrap_or(Span::MAX);
-    let farthest = flow.exits.iter().rev().max_by_key(|exit| distance(exit));
-    farthest.is_some_and(|exit| exit.peer == peer) && flow.exits.iter().all(|exit| !exit.is_congested)
 }
 
 impl EdgeHalf for NbpIngress {
@@ -501,6 +369,8 @@ impl EdgeHalf for NbpIngress {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_units::Span;
+
     use super::*;
     use crate::Context;
     use crate::edge::nbp::aged;

@@ -12,6 +12,7 @@
 
 mod classify;
 mod egress;
+mod entered;
 mod ingress;
 mod rate;
 pub mod wire;

@@ -7,9 +7,10 @@ which is what the kernel does for its packets on the way, up to the next queue. 
 what the whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by
 theirs; its interval is that of Student's t of the logarithms, 95 of 100. What is added to a round trip is the
 median of rounds, with an interval likewise; beside it is what a round trip around the gateways takes, which
-says how the machine was at the time. Without path control our daemons use packets of 1280 bytes, whatever
-`--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and
-`wireguard-go` (or Go, with which it is made).
+says how the machine was at the time, and what two `socat` add, where these are installed: no tunnel in a
+program can add less. Without path control our daemons use packets of 1280 bytes, whatever `--mtu` says, which
+is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and `wireguard-go` (or Go, with
+which it is made).
 
     sudo nice -n -15 python benches/gateway.py [--rate 500mbit] [--seconds 6] [--repeats 4] [--json FILE]
 """
@@ -161,6 +162,34 @@ class Peers:
             )
             if (answer := control.recv(100).decode().strip()) != "errno=0":
                 sys.exit(f"wireguard-go: {answer}")
+
+    def __exit__(self, *_: object) -> None:
+        stop(self.sites)
+
+
+class Pipes:
+    """Two `socat`, which take packets from a device to a socket and back and do nothing else. A context.
+
+    No tunnel in a program can delay less: what is above it is the gateway's, the rest is the machine's.
+    """
+
+    def __init__(self, sites: TwoSites) -> None:
+        self.sites = sites
+
+    def __enter__(self) -> "Pipes":
+        for site, other in ("ab", "ba"):
+            ends = (
+                f"UDP-DATAGRAM:{OUTER[other]}:{PORT},bind={OUTER[site]}:{PORT}",
+                f"TUN:{INNER[site]}/24,tun-name=pipe,iff-no-pi,iff-up",
+            )
+            self.sites.daemons[site] = subprocess.Popen(self.sites.within(site, "socat", *ends))
+            route = self.sites.within(site, "ip", "route", "add", f"{INNER[other]}/32", "dev", "pipe")
+            until = time.monotonic() + 10
+            while subprocess.run(route, capture_output=True).returncode:
+                if time.monotonic() > until:
+                    sys.exit("socat does not start")
+                time.sleep(0.05)
+        return self
 
     def __exit__(self, *_: object) -> None:
         stop(self.sites)
@@ -325,7 +354,9 @@ def latency(arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
     added: dict[str, dict[str, list[float]]] = {}
     with (Apart if arguments.apart else TwoSites)(arguments.program, None) as sites:
         sites.configure(RATES.format(LEAST, LEAST))
-        pairs = {"wireguard-go": Peers(sites, arguments.peer)}
+        pairs: dict[str, Peers | Pipes | Ours] = {"wireguard-go": Peers(sites, arguments.peer)}
+        if shutil.which("socat"):
+            pairs["socat"] = Pipes(sites)
         for name in ("none", "path"):
             if name in arguments.pairs:
                 pairs[name] = Ours(sites, f'"{name}"')

@@ -10,6 +10,7 @@ Each packet costs a call into Python; docs/own-mechanism.md has measurements. Wh
 run and comes out of `run` with its traceback. For speed, write it in Rust (same page).
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -143,16 +144,38 @@ def _maker(make: Makes, base: type) -> Callable[[dict[str, Any]], dict[str, Any]
         if not isinstance(own, base):
             raise TypeError(f"{make!r} made {own!r}, which is no tidegate.{base.__name__}")
         own.start(kind(**about))
+        _require_known(own, base)
         hooks: dict[str, Any] = {"object": own}
         if isinstance(own, QueueManager):
             if not 0 < own.limit_packets < 1 << 32:
                 raise ValueError(f"limit_packets is {own.limit_packets}: at least one packet must have room")
             hooks["limit_packets"] = own.limit_packets
-        for name in vars(base):
-            if name.startswith(("on_", "at_", "timer_")) and getattr(type(own), name) is not getattr(
-                base, name
-            ):
+        for name in _hooks(base):
+            if getattr(type(own), name) is not getattr(base, name):
                 hooks[name] = getattr(own, name)
         return hooks
 
     return made
+
+
+def _hooks(kind: type) -> list[str]:
+    """The methods of `kind` that are called while a run goes on."""
+    return [name for name in dir(kind) if name.startswith(("on_", "at_", "timer_"))]
+
+
+def _require_known(own: Any, base: type) -> None:
+    """Methods that nobody calls and attributes that nobody reads are misspelt: they would do nothing, unsaid."""
+    known = _hooks(base)
+    strange = [name for name in _hooks(type(own)) if name not in known]
+    # Whatever else is its own affair, unless it is all but the name of something.
+    read = [name for name, value in vars(base).items() if not name.startswith("_") and not callable(value)]
+    for name in [*vars(type(own)), *vars(own)]:
+        if name not in read and not name.startswith("_") and difflib.get_close_matches(name, read, 1, 0.85):
+            strange.append(name)
+    if strange:
+        close = difflib.get_close_matches(strange[0], [*known, *read], 1)
+        meant = f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
+        raise errors.UsageError(
+            f"{type(own).__name__}.{strange[0]} is nothing that a {base.__name__} is asked for; {meant}"
+            " (names of its own begin with an underscore)"
+        )

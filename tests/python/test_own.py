@@ -123,6 +123,45 @@ def test_an_error_ends_the_run_with_its_traceback():
     with pytest.raises(KeyError, match="gone") as raised:
         dumbbell().run(queues={"bottleneck": Breaks})
     assert any(frame.name == "on_arrival" for frame in traceback.extract_tb(raised.tb))
+    assert raised.value.__notes__ == ["raised by the queue manager of the link `bottleneck`"]
+
+    class Odd(Reno):
+        def on_ack(self, ack, now):
+            raise ValueError("odd")
+
+    with pytest.raises(ValueError, match="odd") as raised:
+        dumbbell().run(controls={"two": Odd})
+    assert raised.value.__notes__ == ["raised by the congestion control of the flow `two`"]
+
+
+@pytest.mark.parametrize(
+    ("base", "members", "words"),
+    [
+        (
+            tidegate.QueueManager,
+            {"on_arival": lambda *_: "drop"},
+            r"Mine\.on_arival .* did you mean on_arrival\?",
+        ),
+        (tidegate.QueueManager, {"limit_packet": 5}, "did you mean limit_packets?"),
+        (
+            tidegate.CongestionControl,
+            {"on_loss": lambda *_: None},
+            "there are: on_ack, on_congestion, on_rec",
+        ),
+        (Reno, {"start": lambda self, _: setattr(self, "pacing_bp", 1e6)}, "did you mean pacing_bps?"),
+    ],
+)
+def test_what_is_misspelt_does_not_do_nothing(base, members, words):
+    place = {"bottleneck" if base is tidegate.QueueManager else "one": type("Mine", (base,), members)}
+    with pytest.raises(errors.UsageError, match=words):
+        dumbbell().run(**{"queues" if base is tidegate.QueueManager else "controls": place})
+
+
+def test_names_of_ones_own_are_free():
+    class Free(DropTail):
+        _on_something = rest = starts = 3
+
+    assert dumbbell().run(seed=1, queues={"bottleneck": Free}).flows
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ mod control;
 mod queue;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,23 +20,40 @@ use tidegate_scenario::model::{Control, Manager, Queue, Transport};
 pub use self::control::{PyAck, PyCongestion};
 pub use self::queue::{PyBacklog, PyPacket};
 
-/// The first exception of a run's own mechanisms.
+/// The first exception of a run's own mechanisms, as each of them knows it.
 #[derive(Clone, Debug, Default)]
-pub struct Failure(Arc<Mutex<Option<PyErr>>>);
+pub struct Failure {
+    first: Arc<Mutex<Option<PyErr>>>,
+    /// Whose this is, for people.
+    whose: Arc<str>,
+}
 
 impl Failure {
+    fn first(&self) -> MutexGuard<'_, Option<PyErr>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes it, if there is one.
     pub fn take(&self) -> Option<PyErr> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.first().take()
+    }
+
+    /// The same, for one of them.
+    fn of(&self, whose: &str) -> Self {
+        Self { first: Arc::clone(&self.first), whose: whose.into() }
     }
 
     fn keep(&self, error: PyErr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        Python::attach(|py| {
+            // What is raised may be an object that takes no notes.
+            let _ = error.value(py).call_method1("add_note", (format!("raised by the {}", self.whose),));
+        });
+        self.first().get_or_insert(error);
     }
 
     /// What `call` gives; nothing if it raises, or something raised before.
     fn guard<T>(&self, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.first().is_some() {
             return None;
         }
         Python::attach(call).map_err(|error| self.keep(error)).ok()
@@ -78,8 +95,10 @@ pub type Places = Vec<(String, Py<PyAny>)>;
 pub fn with_own(scenario: &Scenario, queues: Places, controls: Places) -> PyResult<(Arc<Scenario>, Failure)> {
     let mut scenario = scenario.clone();
     let failure = Failure::default();
-    let values =
-        |make, place: &str| Arc::new(Factory { make, place: place.to_owned(), failure: failure.clone() });
+    let values = |make, what: &str, place: &str| {
+        let failure = failure.of(&format!("{what} `{place}`"));
+        Arc::new(Factory { make, place: place.to_owned(), failure })
+    };
     for (place, make) in queues {
         let (name, is_reverse) = match place.strip_suffix(".reverse") {
             Some(name) => (name, true),
@@ -88,7 +107,10 @@ pub fn with_own(scenario: &Scenario, queues: Places, controls: Places) -> PyResu
         let link = scenario.links.iter_mut().find(|link| link.name == name);
         let link = link.ok_or_else(|| PyValueError::new_err(format!("there is no link `{name}`")))?;
         let direction = Arc::make_mut(if is_reverse { &mut link.reverse } else { &mut link.forward });
-        direction.queue = Queue::Fifo(Manager::Own(Own::new("python", values(make, &place) as Arc<_>)));
+        direction.queue = Queue::Fifo(Manager::Own(Own::new(
+            "python",
+            values(make, "queue manager of the link", &place) as Arc<_>,
+        )));
     }
     for (place, make) in controls {
         let flow = scenario.flows.iter_mut().find(|flow| flow.name == place);
@@ -98,7 +120,10 @@ pub fn with_own(scenario: &Scenario, queues: Places, controls: Places) -> PyResu
                 "the flow `{place}` is no TCP: it has no congestion control"
             )));
         };
-        tcp.config.control = Control::Own(Own::new("python", values(make, &place) as Arc<_>));
+        tcp.config.control = Control::Own(Own::new(
+            "python",
+            values(make, "congestion control of the flow", &place) as Arc<_>,
+        ));
     }
     Ok((Arc::new(scenario), failure))
 }

@@ -208,7 +208,9 @@ class Result:
     def __repr__(self) -> str:
         rates = [flow.get("throughput_bps") or 0.0 for flow in self.flows.values()]
         name = self.scenario.title or self.scenario.name
-        delivered = f"{len(rates)} flows, {sum(rates) / 1e6:.4g} Mb/s delivered"
+        delivered = (
+            f"{len(rates)} flow{'' if len(rates) == 1 else 's'}, {sum(rates) / 1e6:.4g} Mb/s delivered"
+        )
         return f"<Result of {name!r}, seed {self.seed}: {delivered}>"
 
     def _repr_html_(self) -> str:

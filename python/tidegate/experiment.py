@@ -384,7 +384,7 @@ def run_tasks(
         try:
             door.within(lambda: keep(tasks[number], point))
         except OSError as error:
-            raise NotKeptError(str(error)) from error
+            raise NotKeptError(f"{error}; what was kept before stays, --resume goes on from there") from error
 
     made = pool.run_ordered(tasks, finish, bar)
     try:

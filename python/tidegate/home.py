@@ -117,7 +117,7 @@ class ExperimentResult:
             picture.write(path)
         return picture
 
-    def export(self, path: Place, what: str | None = None, patterns: Sequence[str] = ()) -> list[Path]:
+    def export(self, path: Place, what: str | None = None, patterns: str | Sequence[str] = ()) -> list[Path]:
         """Write `values` (what is meant without a word), `means` or `series`: .csv, .parquet or .arrow.
 
         As .flent.gz time series alone, a file for each run. Gives the files that were written. `UsageError`
@@ -126,6 +126,7 @@ class ExperimentResult:
         from tidegate import flent
 
         target = Path(path)
+        patterns = [patterns] if isinstance(patterns, str) else patterns
         if what is not None and what not in TABLES:
             raise UsageError(f"no table {what!r}; there are {', '.join(TABLES)}")
         if target.name.endswith(flent.SUFFIX):

@@ -164,7 +164,7 @@ def _hooks(kind: type) -> list[str]:
 
 
 def _require_known(own: Any, base: type) -> None:
-    """Methods that nobody calls and attributes that nobody reads are misspelt: they would do nothing, unsaid."""
+    """Refuse methods that nobody calls, and attributes that nobody reads: they are misspelt."""
     known = _hooks(base)
     strange = [name for name in _hooks(type(own)) if name not in known]
     # Whatever else is its own affair, unless it is all but the name of something.

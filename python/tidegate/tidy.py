@@ -52,10 +52,17 @@ class Frame:
             yield dict(zip(self.columns, values, strict=True))
 
     def where(self, **wanted: Any) -> "Frame":
-        """The rows in which columns have these values, or one of them where a list is given."""
-        for name in wanted:
-            self[name]
+        """The rows in which columns have these values, or one of them where a list is given.
+
+        `UsageError` for a number where the column has texts, or a text where it has numbers.
+        """
         ways = [(self[name], value if isinstance(value, list) else [value]) for name, value in wanted.items()]
+        for (column, any_of), name in zip(ways, wanted, strict=True):
+            of_texts = {isinstance(value, str) for value in column if value is not None}
+            for value in any_of:
+                if value is not None and len(of_texts) == 1 and isinstance(value, str) not in of_texts:
+                    kind, given = ("texts", "a number") if True in of_texts else ("numbers", "a text")
+                    raise UsageError(f"the column {name!r} has {kind}, and {value!r} is {given}")
         kept = [
             index for index in range(len(self)) if all(column[index] in any_of for column, any_of in ways)
         ]

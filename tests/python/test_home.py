@@ -82,6 +82,10 @@ def test_values_are_tidy(lab):
         ("queue_packets.mean", "packets"),
         ("queue_packets.max", "packets"),
     }
+    with pytest.raises(UsageError, match="the column 'seed' has numbers, and '2' is a text"):
+        frame.where(seed="2")
+    with pytest.raises(UsageError, match="the column 'variant' has texts, and 2 is a number"):
+        frame.where(variant=["plain", 2])
     one = frame.where(variant="plain", limit="5p", seed=2, metric="throughput_bps")
     assert len(one) == 1
     point = next(p for p in lab.points if (p.variant, p.axes["limit"], p.seed) == ("plain", "5p", 2))
@@ -111,6 +115,8 @@ def test_measures_are_columns_and_what_nothing_has_is_an_error(lab):
 
 
 def test_a_csv_file_comes_back_equal(lab, tmp_path):
+    lab.export(tmp_path / "one.csv", patterns="flows.tcp.throughput_bps")
+    assert (tmp_path / "one.csv").read_text().count("throughput_bps") == len(lab.points)
     lab.export(tmp_path / "all.csv")
     with (tmp_path / "all.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

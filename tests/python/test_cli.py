@@ -540,6 +540,17 @@ def test_reproduction_goes_on_where_it_was_interrupted(tidegate_command, shelf, 
     assert not list(Path("res").rglob("*.partial"))
 
 
+def test_other_values_do_not_replace_a_reproduction_unasked(tidegate_command, shelf):
+    values = ("--set", "duration=2s")
+    assert tidegate_command("reproduce", "two/share", "--quick", "--out", "res")[0] == 0
+    before = Path("res/two/share/points.jsonl").read_bytes()
+    code, _, err = tidegate_command("reproduce", "two/share", "--quick", "--out", "res", *values)
+    assert code == 2 and "no --set" in err and "--fresh" in err
+    assert Path("res/two/share/points.jsonl").read_bytes() == before
+    tidegate_command("reproduce", "two/share", "--quick", "--out", "res", "--fresh", *values)
+    assert Path("res/two/share/points.jsonl").read_bytes() != before
+
+
 def test_a_full_disk_leaves_the_old_result(tidegate_command, shelf, monkeypatch):
     tidegate_command("reproduce", "--quick", "--out", "res")
     before = Path("res/two/share/points.jsonl").read_bytes()

@@ -95,6 +95,8 @@ def results_of(
     # first.
     experiments = [experiment.Experiment(name, path, overrides, ties) for name, path in chosen.items()]
     for each in experiments:
+        if not places.fresh:
+            store.require_same(places.out / each.id, each.id, each.overridden)
         checks.require_fits(expected.get(each.id, checks.Expectations()), each.info)
     with contextlib.ExitStack() as locks:
         for name in chosen:

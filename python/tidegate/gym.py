@@ -115,6 +115,11 @@ class NetworkEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     ):
         if control not in _SEEN:
             raise errors.UsageError(f"control = {control!r}: expected window, rate or drop")
+        if render_mode is not None:
+            raise errors.UsageError(f"render_mode = {render_mode!r}: there is nothing to show; expected None")
+        if reward is not None and not callable(reward):
+            raise errors.UsageError(f"reward = {reward!r}: expected a function of an observation by names")
+        _require_texts(at=at, observe=observe)
         self.render_mode = render_mode
         self._control = control
         source = dumbbell() if scenario is None else scenario
@@ -228,11 +233,21 @@ def _load(source: Scenario | str | PathLike[str], overrides: Sequence[tuple[str,
     return _core.Scenario.from_file(fspath(source), list(overrides), reach.of(Path(source)))
 
 
+def _require_texts(**patterns: str | Sequence[str] | None) -> None:
+    """Refuse what is neither a pattern nor a list of them."""
+    for name, given in patterns.items():
+        each = given if isinstance(given, list | tuple) else [given]
+        if given is not None and not all(isinstance(one, str) for one in each):
+            raise errors.UsageError(f"{name} = {given!r}: expected a pattern of names, or a list of them")
+
+
 def _require_steps(scenario: _core.Scenario, step: str) -> None:
-    """Refuse a step that does not divide the duration: what came after the last whole one would be lost."""
-    duration, every = round(1e9 * scenario.duration_s), round(1e9 * (quantities.base_value(step) or 0))
-    # What is no time at all is refused where it is read.
-    if every > 0 and duration % every:
+    """Refuse a step that is no time, or does not divide the duration, whose rest would be lost."""
+    value, unit = (quantities.parse(step) if isinstance(step, str) else None) or (0.0, "")
+    duration, every = round(1e9 * scenario.duration_s), round(1e9 * value)
+    if unit != "s" or every < 1:
+        raise errors.UsageError(f"step = {step!r}: expected a time above zero with its unit, like '100ms'")
+    if duration % every:
         raise errors.UsageError(
             f"step = {step!r} does not divide the duration of the scenario, {scenario.duration_s:g} s: the "
             "last action of an episode would have no observation; give a step of which it is a multiple"
@@ -242,7 +257,7 @@ def _require_steps(scenario: _core.Scenario, step: str) -> None:
 def _most(control: str, high: float, low: float) -> float:
     """The largest value of an action as it was asked for."""
     most = 1.0 if control == "drop" else np.inf
-    if not (low < high < np.inf and high <= most):
+    if not isinstance(high, int | float) or not (low < high < np.inf and high <= most):
         up_to = f", up to {most:g}" if most < np.inf else ""
         raise errors.UsageError(f"high = {high!r}: expected a number above the least one, {low:g}{up_to}")
     return high

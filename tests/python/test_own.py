@@ -296,6 +296,20 @@ class TestGym:
             make("Window", observe=["flows.flow1.nonsense"])
         # One may stand without a list.
         assert make("Window", observe="flows.flow1.srtt_ms").unwrapped.names == ["flows.flow1.srtt_ms"]
+        for given, says in (
+            ({"step": "x"}, "step = 'x': expected a time above zero"),
+            ({"step": 0.1}, "step = 0.1: expected a time"),
+            ({"step": "0s"}, "step = '0s': expected a time"),
+            ({"step": "10kB"}, "step = '10kB': expected a time"),
+            ({"at": 3}, "at = 3: expected a pattern"),
+            ({"observe": ["flows.*", 3]}, "observe = .*: expected a pattern"),
+            ({"reward": 3}, "reward = 3: expected a function"),
+            ({"high": "x"}, "high = 'x': expected a number above the least one, 1"),
+        ):
+            with pytest.raises(errors.UsageError, match=says):
+                make("Window", **given)
+        with pytest.raises(errors.UsageError, match="there is nothing to show"):
+            tidegate.gym.NetworkEnv(render_mode="human")
         env = make("Window").unwrapped
         with pytest.raises(gym.error.ResetNeeded):
             env.step(np.array([1.0], np.float32))

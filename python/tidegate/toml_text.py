@@ -4,6 +4,7 @@ Scenarios and experiments are read by the core. Cards of suites and tunings are 
 the line as well. Lines end where TOML ends them: U+2028 in a text is a letter.
 """
 
+import difflib
 import re
 import tomllib
 from collections.abc import Sequence
@@ -75,7 +76,9 @@ class Table:
         self.values = values
         for name in values:
             if name not in allowed:
-                self.fail(name, f"unknown key; allowed: {', '.join(sorted(allowed))}")
+                close = difflib.get_close_matches(name, sorted(allowed), 1, 0.7)
+                meant = f"did you mean {close[0]}? " if close else ""
+                self.fail(name, f"unknown key; {meant}allowed: {', '.join(sorted(allowed))}")
 
     def fail(self, key: str, message: str) -> NoReturn:
         """Refuse the value of `key`."""

@@ -418,7 +418,12 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("old", "new", "line", "said"),
         [
-            ("trials = 40", "trails = 40", 6, "tune.trails: unknown key; allowed: batch, compare_seeds,"),
+            (
+                "trials = 40",
+                "trails = 40",
+                6,
+                "tune.trails: unknown key; did you mean trials? allowed: batch, compare_seeds,",
+            ),
             ("trials = 40", "trials = 1", 6, "tune.trials: 1 is no whole number from 2 to"),
             ("seeds = 2", 'seeds = 2\nsampler = "best"', 9, "'best' is none of these: tpe, nsga2, random"),
             ("seeds = 2", "seeds = 2\nprune = 1", 9, "tune.prune: 1 seed has no interval"),

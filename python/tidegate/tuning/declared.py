@@ -340,8 +340,8 @@ def _parameter(name: str, table: Table) -> Parameter:
         ends = _texts(table, "range")
         if len(ends) != 2:
             table.fail("range", "two values: [LOW, HIGH]")
+        scale = table.one_of("scale", SCALES, "linear")
         try:
-            scale = table.one_of("scale", SCALES, "linear")
             of = Range.between(ends[0], ends[1], scale == "log", texts.get("step"))
         except ValueError as error:
             table.fail("range", str(error))

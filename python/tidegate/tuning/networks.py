@@ -43,7 +43,7 @@ def _is_among(point: Any, networks: Networks) -> bool:
     try:
         return measured.matches(PointResult(point.variant, dict(point.axes), 0, {}), networks.where)
     except MeasureError as error:
-        raise InvalidFileError(f"{networks.place}: {error}") from None
+        raise InvalidFileError(f"{networks.place}: {str(error).removeprefix('where: ')}") from None
 
 
 def require(tuning: Tuning, wanted: Wanted) -> experiment.Info:
@@ -153,7 +153,9 @@ def _tried(tuning: Tuning, parameter: Parameter, key: str, wanted: Wanted, value
     try:
         return _contents(tuning.seen, wanted, values)
     except _core.ConfigError as error:
-        if key == "range" and not isinstance(parameter.of, Range):
+        if any(words in str(error) for words in ("unknown key", "there is no")):
+            key = "path" if len(parameter.paths) == 1 else "paths"
+        elif key == "range" and not isinstance(parameter.of, Range):
             key = "values"
         place = tuning.place("tune", "parameters", parameter.name, key)
         set_to = ", ".join(f"{path} = {value}" for path, value in values)

@@ -350,7 +350,7 @@ def middle(values: list[float]) -> tuple[float, float, float]:
 
 def latency(arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
     """Round trips of probes on an idle path, around the gateways and through them, in turn."""
-    parts = (50, 99)
+    parts = (50, 95, 99)
     added: dict[str, dict[str, list[float]]] = {}
     with (Apart if arguments.apart else TwoSites)(arguments.program, None) as sites:
         sites.configure(RATES.format(LEAST, LEAST))

@@ -8,7 +8,7 @@ use tidegate_mechanism::edge::path::{PathConfig, PathDelays};
 use tidegate_mechanism::queue::sfb::SfbLimiting;
 use tidegate_mechanism::queue::{DropTailConfig, ManagerConfig, SfbConfig};
 use tidegate_mechanism::random::{Seed, Substream};
-use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, FlowQueueingConfig, FqCodelConfig};
 use tidegate_mechanism::shape::ShaperConfig;
 use tidegate_units::{BitRate, Limit, Span, Time};
 
@@ -326,7 +326,11 @@ fn recorded() -> LinkTrace {
 pub fn control(queue: &str, delays: PathDelays) -> EdgeConfig {
     let limit = Limit::Packets(1000);
     let queue = match queue {
-        "fq-codel" => DisciplineConfig::FqCodel(FqCodelConfig::default()),
+        // As in a gateway whose file says nothing.
+        "fq-codel" => DisciplineConfig::FqCodel(FqCodelConfig {
+            flows: FlowQueueingConfig { ways: 8, ..FlowQueueingConfig::default() },
+            ..FqCodelConfig::default()
+        }),
         // What leaves changes tenfold and more: a fixed rate for flows that do not respond would be all of it, or nothing.
         "sfb" => DisciplineConfig::Fifo(ManagerConfig::Sfb(SfbConfig {
             limiting: SfbLimiting::FairShare,

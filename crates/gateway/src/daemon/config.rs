@@ -138,8 +138,9 @@ parameters! {
         mtu: u16 = 1420 => Bound::between(1280, 1440);
         /// Packets that it holds at most, 2 kB each; each site may hold its part of them. Source: assumed.
         buffers: u32 = 16_384 => Bound::between(64, 4_194_304);
-        /// Flows of one site that are told apart at most. Source: Linux' fq_codel.
-        flows: u32 = 1024 => Bound::between(1, 1_048_576);
+        /// How many numbers flows have: those that share one share a queue, and all else that is a flow's. Source: assumed; they cost nothing, and
+        /// with the 1024 of Linux' fq_codel a call would wait in the queue of one of four downloads in one case of 256.
+        flows: u32 = 65_536 => Bound::between(1, 1_048_576);
         /// Where more than 8 packets leave in a millisecond, rounds of work begin so far apart, so that many packets go with one call. It costs
         /// processor time to have it shorter, and half of it as added delay on the average to have it longer. As much at their rate do shapers
         /// let go at once. Zero: at once, and one by one. Source: Linux' TCP sends what its pacing allows for 1 ms at once (`tcp_tso_autosize`).
@@ -185,7 +186,7 @@ parameters! {
         control: Control = Control::default() => bound::INSIDE;
         /// What the rate keeps to.
         rate: RateTable = RateTable::default() => bound::INSIDE;
-        /// What waits in front of the shaper. Default: `fq-codel`, or where there are classes `priority` with `codel` in each.
+        /// What waits in front of the shaper. Default: `fq-codel` with 8 `ways`, so that flows share a queue only where many are busy, or where there are classes `priority` with `codel` in each.
         queue: Option<DisciplineConfig> = None => bound::INSIDE;
         /// The site that passes on what is for this one. Default: none.
         via: Option<String> = None;

@@ -12,7 +12,7 @@ use tidegate_document::{Site, suggest};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::nbp::RoundTrip;
 use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
-use tidegate_mechanism::schedule::{DisciplineConfig, FqCodelConfig, PriorityConfig};
+use tidegate_mechanism::schedule::{DisciplineConfig, FlowQueueingConfig, FqCodelConfig, PriorityConfig};
 use tidegate_packet::Dscp;
 use tidegate_parameters::Report;
 use tidegate_units::{BitRate, Limit, Span};
@@ -406,6 +406,8 @@ fn default_queue(has_classes: bool, shapes_flows: bool) -> DisciplineConfig {
     } else if shapes_flows {
         DisciplineConfig::Fifo(codel)
     } else {
-        DisciplineConfig::FqCodel(FqCodelConfig::default())
+        // Few flows are the rule here, and each is somebody's: chance puts none of them into the queue of another.
+        let flows = FlowQueueingConfig { ways: 8, ..FlowQueueingConfig::default() };
+        DisciplineConfig::FqCodel(FqCodelConfig { flows, ..FqCodelConfig::default() })
     }
 }

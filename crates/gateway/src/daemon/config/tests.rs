@@ -32,7 +32,7 @@ fn two_sites_fit_in_15_lines() {
     assert_eq!((site.rate.max, site.networks.len()), (BitRate::from_mbps(100), 2));
     assert_eq!((core.address4, core.seed), (Some([10, 9, 0, 1].into()), 5));
     assert!(matches!(&site.control, Some(EdgeConfig::Path(path))
-        if matches!(path.shaper.queue, DisciplineConfig::FqCodel(_)) && path.initial_rate == Some(BitRate::from_mbps(8))));
+        if matches!(path.shaper.queue, DisciplineConfig::FqCodel(ref queue) if queue.flows.ways == 8) && path.initial_rate == Some(BitRate::from_mbps(8))));
     assert!(plan.is_closed, "nothing leaves in clear text unless somebody asks for it");
 }
 

@@ -22,6 +22,7 @@ docs/gym.md.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from numbers import Real
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -257,7 +258,7 @@ def _require_steps(scenario: _core.Scenario, step: str) -> None:
 def _most(control: str, high: float, low: float) -> float:
     """The largest value of an action as it was asked for."""
     most = 1.0 if control == "drop" else np.inf
-    if not isinstance(high, int | float) or not (low < high < np.inf and high <= most):
+    if not isinstance(high, Real) or not (low < high < np.inf and high <= most):
         up_to = f", up to {most:g}" if most < np.inf else ""
         raise errors.UsageError(f"high = {high!r}: expected a number above the least one, {low:g}{up_to}")
     return high

@@ -11,7 +11,7 @@
 //! - `X_recv` over the last round trip is interpolated from two intervals between reports, so that arrivals need no list.
 //! - Optional parts are left out: history discounting (section 5.5) and the reduction of oscillations (section 4.5).
 //! - What was counted as lost and comes after all stays lost (section 5.1 lets a receiver correct itself).
-//! - In a silence of the receiver its timer does not run: the next packet makes up for it, and is reported at once (section 6.1; [`TfrcReceiver`]). In a pause of the
+//! - In a silence of the receiver its timer does not run: the next packet makes up for it ([`TfrcReceiver`]). In a pause of the
 //!   medium the sender's runs only until the rate is down at what it may begin with (section 4.4), where it would do nothing more.
 //!
 //! Checked section by section against implementations that quote the RFC, as its text was not at hand: `GoDCCP` (`ccid3`, sections

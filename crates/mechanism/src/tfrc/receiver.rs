@@ -46,16 +46,14 @@ impl TfrcReceiver {
         }
     }
 
-    /// A packet of data came (section 6.1); a report is due at once if it is the first, the first
-    /// after a silence, or if it shows a loss event.
+    /// A packet of data came (section 6.1); a report is due at once if it is the first, or if it shows a loss event.
     pub fn on_data(&mut self, data: &Data, ecn: Ecn, now: Time) -> Option<Report> {
         let is_first = self.last.is_none();
         if self.last.is_none_or(|(timestamp, _)| data.timestamp >= timestamp) {
             self.last = Some((data.timestamp, now));
             self.rtt = data.rtt;
         }
-        let is_back = self.report_at.is_none() && !is_first;
-        if is_back {
+        if self.report_at.is_none() && !is_first {
             self.resume(now);
         }
         self.bytes += u64::from(self.packet_bytes);
@@ -66,7 +64,7 @@ impl TfrcReceiver {
             self.bytes = 0;
             return self.report(0.0, now);
         }
-        if is_back || self.history.loss_event_rate() > self.p {
+        if self.history.loss_event_rate() > self.p {
             return self.measure(now);
         }
         None
@@ -82,6 +80,8 @@ impl TfrcReceiver {
             self.before = (0, Span::from_nanos(whole));
             self.reported = self.reported.saturating_add(Span::from_nanos(whole));
         }
+        // Without a round-trip time every packet is reported (section 6.3).
+        self.report_at = Some(self.reported.saturating_add(self.rtt).max(now));
     }
 
     /// When [`Self::on_timer`] wants to be called.
@@ -210,14 +210,14 @@ mod tests {
         let mut receiver = TfrcReceiver::new(&TfrcConfig::default());
         receiver.on_data(&data(0), Ecn::NotEct, ms(0));
         assert_eq!(receiver.on_timer(ms(100)), None);
-        // Ten seconds later four packets come within a round-trip time. The first is reported at once, and alone.
-        let reports: Vec<_> = (1..5)
-            .filter_map(|sequence| receiver.on_data(&data(sequence), Ecn::NotEct, ms(10_030 + 10 * sequence)))
-            .collect();
-        assert_eq!(reports.iter().map(|report| report.received).collect::<Vec<_>>(), [10_000]);
-        assert_eq!(receiver.timer_at(), Some(ms(10_140)));
-        let report = receiver.on_timer(ms(10_140)).expect("there was data");
-        assert_eq!(report.received, 30_000);
+        // Ten seconds later four packets come within a round-trip time.
+        for sequence in 1..5 {
+            let now = ms(10_030 + 10 * sequence);
+            assert_eq!(receiver.on_data(&data(sequence), Ecn::NotEct, now), None);
+        }
+        assert_eq!(receiver.timer_at(), Some(ms(10_100)));
+        let report = receiver.on_timer(ms(10_100)).expect("there was data");
+        assert_eq!(report.received, 40_000);
     }
 
     #[test]

@@ -7,8 +7,8 @@ which is what the kernel does for its packets on the way, up to the next queue. 
 what the whole machine spent on it and on everything, whoever it was for. A ratio is that of a round, ours by
 theirs; its interval is that of Student's t of the logarithms, 95 of 100. What is added to a round trip is the
 median of rounds, with an interval likewise; beside it is what a round trip around the gateways takes, which
-says how the machine was at the time, and what two `socat` add, where these are installed: no tunnel in a
-program can add less. Without path control our daemons use packets of 1280 bytes, whatever `--mtu` says, which
+says how the machine was at the time, and what two `socat` add, where these are installed: the least that a
+program adds which sleeps in between. Without path control our daemons use packets of 1280 bytes, whatever `--mtu` says, which
 is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and `wireguard-go` (or Go, with
 which it is made).
 
@@ -170,7 +170,7 @@ class Peers:
 class Pipes:
     """Two `socat`, which take packets from a device to a socket and back and do nothing else. A context.
 
-    No tunnel in a program can delay less: what is above it is the gateway's, the rest is the machine's.
+    They are the least that a program which sleeps in between can be: what is above them is the gateway's.
     """
 
     def __init__(self, sites: TwoSites) -> None:

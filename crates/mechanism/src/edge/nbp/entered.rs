@@ -23,7 +23,7 @@ pub(super) struct Exit {
     pub egress_rate: f64,
     /// That of the way there, once feedback of this flow has come.
     pub base_rtt: Option<Span>,
-    /// The shortest round trip of this flow's data; only with [`RoundTrip::Data`].
+    /// The shortest round trip of this flow's data; only with [`super::RoundTrip::Data`].
     pub data_base_rtt: Option<Span>,
     /// Whether the last normal feedback showed congestion.
     pub is_congested: bool,
@@ -83,7 +83,7 @@ impl Flow {
     }
 
     /// How fast multicast comes to those who get least of it (section IV.5), bytes per second. It is told and steers nothing: see
-    /// the module.
+    /// `ingress.rs`.
     pub fn slowest_branch(&self) -> f64 {
         self.exits.iter().map(|exit| exit.egress_rate).fold(f64::INFINITY, f64::min)
     }

@@ -8,9 +8,9 @@ what the whole machine spent on it and on everything, whoever it was for. A rati
 theirs; its interval is that of Student's t of the logarithms, 95 of 100. What is added to a round trip is the
 median of rounds, with an interval likewise; beside it is what a round trip around the gateways takes, which
 says how the machine was at the time, and what two `socat` add, where these are installed: the least that a
-program adds which sleeps in between. Without path control our daemons use packets of 1280 bytes, whatever `--mtu` says, which
-is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and `wireguard-go` (or Go, with
-which it is made).
+program adds which sleeps in between. Without path control our daemons use packets of 1280 bytes, whatever
+`--mtu` says, which is more of them: `--mtu 1280` makes all alike. Needs root, iperf3, iproute2, and
+`wireguard-go` (or Go, with which it is made).
 
     sudo nice -n -15 python benches/gateway.py [--rate 500mbit] [--seconds 6] [--repeats 4] [--json FILE]
 """

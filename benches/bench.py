@@ -35,11 +35,16 @@ GOALS = {
 }
 
 
-def build() -> pathlib.Path:
-    """The program that runs a scenario of ours."""
+def build(is_profiled: bool) -> pathlib.Path:
+    """The program that runs a scenario of ours; by the profile of `make build-profiled` if there shall be one."""
     command = ["cargo", "build", "--release", "-q", "-p", "tidegate-lab", "--example", "speed"]
-    subprocess.run(command, cwd=ROOT, check=True)
-    return ROOT / "target/release/examples/speed"
+    if not is_profiled:
+        subprocess.run(command, cwd=ROOT, check=True)
+        return ROOT / "target/release/examples/speed"
+    subprocess.run(["bash", ROOT / "packaging/profile.sh"], cwd=ROOT, check=True)
+    by = {**os.environ, "RUSTFLAGS": f"-Cprofile-use={ROOT / 'target/tidegate.profdata'}"}
+    subprocess.run([*command, "--target-dir", ROOT / "target/profiled"], cwd=ROOT, check=True, env=by)
+    return ROOT / "target/profiled/release/examples/speed"
 
 
 def ours(speed: pathlib.Path, name: str, repeat: int) -> list[dict]:

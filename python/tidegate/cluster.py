@@ -13,17 +13,17 @@ import logging
 import queue
 import threading
 import time
-import uuid
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tidegate import _core, cluster_worker, parallel
 from tidegate import cluster_wire as wire
+from tidegate import parallel
+from tidegate.cluster_crew import WORKER, Crew
 from tidegate.cluster_wire import WireError
 from tidegate.errors import ClusterError, MissingExtraError, TidegateError, UsageError
 from tidegate.experiment import PointResult, Task
@@ -41,21 +41,14 @@ _IN_HAND = 2
 # How often it is looked which workers there are.
 _TICK_S = 1.0
 _CONNECT_S = 15.0
-# How long others are waited for where all workers are refused.
-_HOPE_S = 30.0
 _CLOSE_S = 10.0
 # Threads that check and write what came. Writing waits for the disk.
 _WRITERS = 4
 # How often a run is tried where its worker or its reply failed. Dask itself tries as often before.
 _TRIES_MAX = 3
-# Among so many workers Dask may choose for one chunk: a list of thousands would cost more than the chunk.
-_CHOICE_MAX = 32
 _SHOWN_MAX = 12
-# What a worker calls. By name, so that the scheduler, which looks at what it passes on, needs no Tidegate,
-# and so that whatever a worker has instead of it answers with an error of its own.
-_WORKER = "__import__('tidegate.cluster_worker').cluster_worker"
-_ABOUT = f"{_WORKER}.about(core)"
-_MAKE = f"{_WORKER}.make(files, order)"
+# What a worker calls (`cluster_crew.WORKER` says how).
+_MAKE = f"{WORKER}.make(files, order)"
 
 
 def order_of(tasks: Sequence[Task], seconds: float = _CHUNK_END_S) -> bytes:
@@ -118,7 +111,7 @@ class Cluster:
             ) from None
         self._address, self._processes = address, processes
         self._local: Any = None
-        self._crew: _Crew | None = None
+        self._crew: Crew | None = None
 
     def run_ordered(
         self, runs: Sequence[Task], finish: parallel.Finish, bar: Progress | None = None
@@ -142,7 +135,7 @@ class Cluster:
         """Refused: real hosts are on this machine."""
         raise UsageError("real hosts need this machine for themselves: run them without --cluster")
 
-    def connected(self, bar: Progress) -> "_Crew":
+    def connected(self, bar: Progress) -> Crew:
         """Its workers; the scheduler is looked for, or started, when they are first asked for."""
         import dask
         from distributed import Client, LocalCluster
@@ -176,7 +169,7 @@ class Cluster:
         except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
             raise ClusterError(f"no Dask scheduler answers at {self._address}: {error}") from error
         bar.say(f"cluster {client.scheduler.address}, dashboard {client.dashboard_link}")
-        self._crew = _Crew(client)
+        self._crew = Crew(client)
         return self._crew
 
     def close(self) -> None:
@@ -187,110 +180,6 @@ class Cluster:
             with contextlib.suppress(Exception):
                 if each is not None:
                     each.close(timeout=_CLOSE_S)
-
-
-@dataclass
-class _Worker:
-    """A worker that Dask knows."""
-
-    threads: int
-    question: Any  # the future of what it says about itself
-    is_good: bool = False
-    refused: str = ""
-    runs: int = 0
-
-
-class _Crew:
-    """The workers: those of this version get work, the others are told of. Used on one thread."""
-
-    def __init__(self, client: Any):
-        self.client = client
-        # What is to be done on the thread that uses this.
-        self.events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self.workers: dict[str, _Worker] = {}
-        # Seconds of a processor that a run takes, by experiment.
-        self.seconds: dict[bytes, float] = {}
-        self._files: dict[bytes, Any] = {}
-        self._next = 0
-        self._hopeless_since: float | None = None
-
-    def require_scheduler(self) -> None:
-        """`ClusterError` if it is gone."""
-        if self.client.status != "running":
-            # It goes on to look for it, and would tell of it in many lines.
-            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-            raise ClusterError("the scheduler of the cluster is gone, and with it whatever it had to do")
-
-    def look(self, bar: Progress) -> None:
-        """See who came and who went, and ask those who came for their version."""
-        self.require_scheduler()
-        try:
-            threads = self.client.nthreads()
-        except OSError:
-            raise ClusterError("the scheduler of the cluster does not answer any more") from None
-        for address in self.workers.keys() - threads.keys():
-            if self.workers.pop(address).is_good:
-                bar.say(f"worker {address} is gone; what it had goes to others")
-        for address in threads.keys() - self.workers.keys():
-            question = self.submit(_ABOUT, {"core": _core.__name__}, "about", [address])
-            self.workers[address] = _Worker(threads[address], question)
-            question.add_done_callback(lambda _: self.events.put(partial(self._settle, bar)))
-
-    def _settle(self, bar: Progress) -> None:
-        """Hear what those say who answered."""
-        for address, worker in self.workers.items():
-            if worker.is_good or worker.refused or worker.question.status not in ("finished", "error"):
-                continue
-            worker.refused = _obstacle(worker.question)
-            worker.is_good = not worker.refused
-            if worker.refused:
-                bar.say(f"worker {address} gets no work: {worker.refused}")
-
-    def require_hope(self) -> None:
-        """`ClusterError` if there are workers and none may have work, for `_HOPE_S`."""
-        refused = [(address, worker.refused) for address, worker in self.workers.items() if worker.refused]
-        if not refused or len(refused) < len(self.workers):
-            self._hopeless_since = None
-            return
-        # The others may be on their way.
-        self._hopeless_since = self._hopeless_since or time.monotonic()
-        if time.monotonic() - self._hopeless_since > _HOPE_S:
-            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-            raise ClusterError(f"no worker of the cluster can be used: {' '.join(refused[0])}{more}")
-
-    def good(self) -> dict[str, int]:
-        """How many threads each has that may have work."""
-        return {address: worker.threads for address, worker in self.workers.items() if worker.is_good}
-
-    def choice(self) -> list[str]:
-        """Workers for a chunk, in turn where there are many."""
-        good = list(self.good())
-        if len(good) <= _CHOICE_MAX:
-            return good
-        self._next += _CHOICE_MAX
-        return [good[(self._next + step) % len(good)] for step in range(_CHOICE_MAX)]
-
-    def submit(self, call: str, given: dict[str, Any], name: str, workers: list[str]) -> Any:
-        """Have one of `workers` evaluate `call` with what is `given`."""
-        key = f"tidegate-{name}-{uuid.uuid4().hex}"
-        return self.client.submit(eval, call, given, key=key, pure=False, workers=workers)
-
-    def files(self, files: wire.Files) -> Any:
-        """The future of an experiment's files: workers get them once, and of one another."""
-        digest = files.message[: wire.DIGEST_BYTES]
-        future = self._files.get(digest)
-        if future is None or future.status not in ("pending", "finished"):
-            key = f"tidegate-files-{uuid.uuid4().hex}"
-            future = self._files[digest] = self.client.submit(bytes, files.message, key=key, pure=False)
-        return future
-
-
-def _obstacle(question: Any) -> str:
-    """Why a worker cannot be used; empty if it can."""
-    if question.status == "error":
-        error = question.exception()
-        return f"cannot import tidegate {_core.__version__}: {type(error).__name__}: {error}"
-    return cluster_worker.obstacle(question.result())
 
 
 @dataclass(eq=False)
@@ -307,7 +196,7 @@ class _Chunk:
 class _Work:
     """Runs under way. All happens on the thread that is in `go`, but for reading and keeping replies."""
 
-    def __init__(self, crew: _Crew, tasks: Sequence[Task], finish: parallel.Finish, bar: Progress):
+    def __init__(self, crew: Crew, tasks: Sequence[Task], finish: parallel.Finish, bar: Progress):
         self.outcomes: parallel.Outcomes[PointResult] = parallel.Outcomes(len(tasks))
         self._crew, self._tasks, self._finish, self._bar = crew, tasks, finish, bar
         self._waiting = deque(range(len(tasks)))
@@ -331,7 +220,7 @@ class _Work:
                     while self._left and not self._is_stopping.is_set():
                         self._step()
                 finally:
-                    self._cancel([chunk.future for chunk in self._flying])
+                    self._crew.forget([chunk.future for chunk in self._flying])
                     self._flying.clear()
         except BaseException as error:
             self.outcomes.end(error)
@@ -348,17 +237,12 @@ class _Work:
             while not self._is_stopping.is_set():
                 self._crew.events.get_nowait()()
 
-    def _cancel(self, futures: list[Any]) -> None:
-        with contextlib.suppress(Exception):  # the scheduler may be gone
-            self._crew.client.cancel(futures)
-
     def _call_back(self) -> None:
         """Take back the chunks that are left to workers that are gone."""
         for chunk in list(self._flying):
-            is_lost = not chunk.is_here and chunk.future.status == "pending"
-            if is_lost and chunk.workers.isdisjoint(self._crew.workers):
+            if not chunk.is_here and chunk.workers.isdisjoint(self._crew.workers):
                 self._flying.discard(chunk)
-                self._cancel([chunk.future])
+                self._crew.forget([chunk.future])
                 self._waiting.extendleft(reversed(chunk.numbers))
 
     def _send(self) -> None:
@@ -376,9 +260,7 @@ class _Work:
             chunk.workers = set(choice)
             chunk.future = self._crew.submit(_MAKE, given, chunk.files.path.stem, choice)
             self._flying.add(chunk)
-            chunk.future.add_done_callback(
-                lambda _, chunk=chunk: self._crew.events.put(partial(self._landed, chunk))
-            )
+            self._crew.hear(chunk.future, partial(self._landed, chunk))
 
     def _next_chunk(self, threads: int) -> _Chunk:
         """Runs of one experiment for `CHUNK_S`, fewer towards the end so that all workers end together."""
@@ -402,27 +284,24 @@ class _Work:
         assert files is not None, "runs of an experiment have its files"
         return files
 
-    def _landed(self, chunk: _Chunk) -> None:
+    def _landed(self, chunk: _Chunk, reply: Any, error: Exception | None) -> None:
         """A chunk's future has ended in some way."""
         if chunk not in self._flying:
             return  # taken back
-        if chunk.future.status == "finished":
-            self._writers.submit(self._take, chunk)
-        elif chunk.future.status == "error":
-            self._failed(chunk, chunk.future.exception())
-        else:
-            self._crew.require_scheduler()
+        if isinstance(error, CancelledError):
             self._failed(chunk, TidegateError("the cluster forgot it"))
+        elif error is not None:
+            self._failed(chunk, error)
+        else:
+            chunk.is_here = True
+            self._writers.submit(self._take, chunk, reply)
 
-    def _take(self, chunk: _Chunk) -> None:
+    def _take(self, chunk: _Chunk, reply: Any) -> None:
         """Read a reply, and have what is in it kept; on a thread of its own."""
         try:
             tasks = [self._tasks[number] for number in chunk.numbers]
-            reply = chunk.future.result()
-            chunk.is_here = True
             worker, seconds, found = read_reply(reply, tasks)
-        except BaseException as error:
-            # What Dask raises when a future is cancelled is no `Exception`.
+        except Exception as error:
             self._crew.events.put(partial(self._failed, chunk, error))
             return
         for number, outcome in zip(chunk.numbers, found, strict=False):
@@ -448,7 +327,7 @@ class _Work:
         if worker in self._crew.workers:
             self._crew.workers[worker].runs += count
 
-    def _failed(self, chunk: _Chunk, error: BaseException) -> None:
+    def _failed(self, chunk: _Chunk, error: Exception) -> None:
         """Its runs are made again, each alone, so that only the one fails that brings workers down."""
         from distributed import KilledWorker
 

@@ -1,5 +1,6 @@
 """Runs on a cluster: what goes over the wire, and that nothing is lost whatever happens on the way."""
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -9,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections import deque
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import tidegate
-from tidegate import cluster, cluster_worker, experiment, library, parallel, progress, reach
+from tidegate import cluster, cluster_crew, cluster_worker, experiment, library, parallel, progress, reach
 from tidegate import cluster_wire as wire
 from tidegate.errors import ClusterError, TidegateError, UsageError
 
@@ -340,11 +342,11 @@ def test_what_brings_workers_down_is_tried_alone_and_then_given_up():
 
 
 def test_a_cluster_of_other_versions_alone_is_given_up_after_a_while(monkeypatch):
-    crew = cluster._Crew(SimpleNamespace(status="running"))
-    crew.workers = {"tcp://w": cluster._Worker(1, None, refused="has tidegate 9, and this is 8")}
+    crew = cluster_crew.Crew(SimpleNamespace(status="running"))
+    crew.workers = {"tcp://w": cluster_crew.Worker(1, None, refused="has tidegate 9, and this is 8")}
     crew.require_hope()
-    crew.workers["tcp://v"] = cluster._Worker(1, None)
-    monkeypatch.setattr(cluster, "_HOPE_S", -1)
+    crew.workers["tcp://v"] = cluster_crew.Worker(1, None)
+    monkeypatch.setattr(cluster_crew, "_HOPE_S", -1)
     crew.require_hope()
     del crew.workers["tcp://v"]
     with pytest.raises(ClusterError, match="tcp://w has tidegate 9, and this is 8"):
@@ -352,6 +354,32 @@ def test_a_cluster_of_other_versions_alone_is_given_up_after_a_while(monkeypatch
     crew.client.status = "connecting"
     with pytest.raises(ClusterError, match="scheduler of the cluster is gone"):
         crew.look(progress.Progress(0, ""))
+
+
+def test_what_is_lost_with_its_worker_holds_nobody_up():
+    """Dask may say that it was made and then lose it with its worker: it never comes."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        answers = {"tcp://good": loop.create_future(), "tcp://lost": loop.create_future()}
+        client = SimpleNamespace(
+            status="running",
+            nthreads=lambda: dict.fromkeys(answers, 1),
+            submit=lambda *_, workers, **__: answers[workers[0]],
+            loop=SimpleNamespace(add_callback=lambda wait: loop.create_task(wait())),
+            cancel=lambda futures: [future.set_exception(CancelledError()) for future in futures],
+        )
+        crew, bar = cluster_crew.Crew(client), progress.Progress(0, "")
+        crew.look(bar)
+        answers["tcp://good"].set_result(cluster_worker.about("tidegate._core"))
+        runner.run(asyncio.sleep(0.01))
+        crew.events.get_nowait()()
+        assert crew.good() == {"tcp://good": 1} and crew.events.empty()
+        client.nthreads = lambda: {"tcp://good": 1}
+        crew.look(bar)
+        runner.run(asyncio.sleep(0.01))
+        # What is heard of a worker that is gone changes nothing.
+        crew.events.get_nowait()()
+        assert crew.good() == {"tcp://good": 1} and list(crew.workers) == ["tcp://good"]
 
 
 class Loopback:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A profile of simulations for the compiler: target/tidegate.profdata, of what ran while the scenarios in the
-# given files did (those of examples/ where none is given). `make build-profiled` compiles by it.
+# given files did (those of examples/ where none is given). `make build-profiled` compiles by it, to target/profiled.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 (($#)) || set -- "$here"/examples/*.toml
@@ -18,4 +18,8 @@ for file in "$@"; do
   echo >&2 "profile: $file"
   "$here/target/counting/release/examples/speed" "$file" >/dev/null
 done
-"$merge" merge -o "$here/target/tidegate.profdata" "$counts"
+profile=$here/target/tidegate.profdata
+"$merge" merge -o "$profile.new" "$counts"
+# Cargo does not see when what is in a profile changes: what was compiled by another one must go.
+cmp -s "$profile.new" "$profile" || rm -rf "$here/target/profiled"
+mv "$profile.new" "$profile"

@@ -16,7 +16,8 @@ g++ and make.
 
 Elements: peer, version, scenario, scheduler, sim_s, packet_hops, build_s and run_s
 (the medians), build_s_all and run_s_all (every timed run), hops_per_s
-(packet_hops / run_s), throughput_mbps, peak_rss_kb (largest of the timed runs).
+(packet_hops / run_s), throughput_mbps, peak_rss_kb (largest of the timed runs), beside (what --beside said,
+once more than there are timed runs).
 """
 
 import argparse
@@ -134,17 +135,29 @@ def run_once(peer, scenario, scheduler, count, options):
     return data
 
 
+def run_beside(options):
+    """What the other program says of a run."""
+    result = subprocess.run(options.beside, capture_output=True, text=True, timeout=options.timeout)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(options.beside)} failed:\n{result.stdout}{result.stderr}")
+    return json.loads(result.stdout)
+
+
 def measure(peer, scenario, scheduler, options):
     say(f"{peer.name} {scenario} {scheduler}: counting")
     counted = run_once(peer, scenario, scheduler, True, options)
-    timed = []
+    timed, beside = [], []
     for i in range(options.repeat):
         say(f"{peer.name} {scenario} {scheduler}: timed run {i + 1} of {options.repeat}")
+        if options.beside:
+            beside.append(run_beside(options))
         data = run_once(peer, scenario, scheduler, False, options)
         # Both runs must be the same simulation.
         if data["throughput_mbps"] != counted["throughput_mbps"]:
             raise RuntimeError(f"{peer.name} {scenario}: the counting run differs from a timed run")
         timed.append(data)
+    if options.beside:
+        beside.append(run_beside(options))
     run_s = round(statistics.median(d["run_s"] for d in timed), 4)
     return {
         "peer": counted["peer"],
@@ -157,6 +170,7 @@ def measure(peer, scenario, scheduler, options):
         "run_s": run_s,
         "build_s_all": [d["build_s"] for d in timed],
         "run_s_all": [d["run_s"] for d in timed],
+        "beside": beside,
         "hops_per_s": round(counted["packet_hops"] / run_s) if run_s > 0 else None,
         "throughput_mbps": counted["throughput_mbps"],
         "peak_rss_kb": max(d["peak_rss_kb"] for d in timed),
@@ -185,6 +199,11 @@ def main():
     parser.add_argument("--ns2-schedulers", default="Calendar", help="e.g. Calendar,Splay")
     parser.add_argument("--ns3-schedulers", default="ns3::MapScheduler")
     parser.add_argument("--ns3-prefix", default=None, help="an ns-3 of your own, see ns3/Makefile")
+    parser.add_argument(
+        "--beside",
+        type=json.loads,
+        help="a command as a JSON list, run before each timed run and after the last; it prints JSON",
+    )
     parser.add_argument("--output", default=None, help="file for the JSON (default: standard output)")
     options = parser.parse_args()
 

@@ -2,11 +2,12 @@
 
 Prints a table of packet-hops per second of the run phase (one thread) and the ratios (medians of pairs with
 their 95 % interval: each run of a peer is between two of ours), then nanoseconds per packet of every
-discipline with 1, 100 and 10,000 flows, and writes `results/bench.json`. ns-2 runs with its default queue of events, a calendar, and with its splay tree.
-Peers that are not installed are named and left out. What the project wants: 5 times ns-2 as it is and 3
-times with the splay tree on S1, S2, S4 and S5, 4 times on S3 (`GOALS`). The floors that it set itself
-before: 2.5 times ns-2 and 40 times ns-3 on every scenario; with building included ten times ns-2 on S2
-and S3. Numbers of a busy machine mean little: look at the spread that is printed.
+discipline with 1, 100 and 10,000 flows, and writes `results/bench.json`. ns-2 runs with its default queue of
+events, a calendar, and with its splay tree. Peers that are not installed are named and left out. What the
+project wants: 5 times ns-2 as it is and 3 times with the splay tree on S1, S2, S4 and S5, 4 times on S3
+(`GOALS`). The floors that it set itself before: 2.5 times ns-2 and 40 times ns-3 on every scenario; with
+building included ten times ns-2 on S2 and S3. Numbers of a busy machine mean little: look at the spread that
+is printed.
 
     python benches/bench.py [--peers ns2,ns3] [--scenarios s1 s2] [--repeat 5] [--profiled]
 """

@@ -156,8 +156,10 @@ def _finish(axes: Any, figure: Figure, number: int) -> None:
     """Scales, ends and ticks of one panel."""
     if figure.x_log:
         axes.set_xscale("log")
+        _set_powers(axes.xaxis)
     if figure.y_log and any((value or 0.0) > 0 for value in _heights(figure, number)):
         axes.set_yscale("log")
+        _set_powers(axes.yaxis)
     if figure.ticks is not None:
         _set_ticks(axes.xaxis, figure.ticks)
         if figure.kind in SIDE_BY_SIDE and sum(len(name) for _, name in figure.ticks) > _NAMES_WIDTH_MAX:
@@ -193,6 +195,19 @@ def _events(panels: Any, figure: Figure, font: float, letters: int) -> None:
                 _plain(event.label), (event.at_s, 1.0), (-2, -2), ("data", "axes fraction"), "offset points",
                 rotation=90, fontsize=font - 3, color="#555555", ha="right", va="top", zorder=6,
             )  # fmt: skip
+
+
+def _set_powers(axis: Any) -> None:
+    """Numbers at a logarithmic axis: 0.2 and 60, where matplotlib has 2 times and 6 times a power of ten."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Plain(LogFormatterSciNotation):
+        def __call__(self, value: float, place: int | None = None) -> str:
+            text = super().__call__(value, place)
+            return f"{value:g}" if text and 1e-3 <= value < 1e5 else text
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def _set_ticks(axis: Any, ticks: list[tuple[float, str]]) -> None:

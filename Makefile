@@ -24,7 +24,7 @@ TESTED := --workspace --exclude tidegate-core --features $(DAEMON)
 PROFILE ?= release
 CHECKED ?= dev
 
-.PHONY: help run test reproduce build-profiled bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone bench-gateway-restarts bench-gateway-interop check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
+.PHONY: help run test reproduce bench bench-many bench-beside bench-cores bench-emulator bench-gateway bench-gateway-threads bench-gateway-alone bench-gateway-restarts bench-gateway-interop check-peers differential check-maxmin leave-one-out swarm torture mutants fuzz audit wheel sdist deb gateway-deb try-gateway-deb release-check readme-picture site site-links clean build tools
 
 help: ## what can be made
 	@echo "Tidegate. Targets:"
@@ -60,13 +60,6 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml $(RUST_SOURCES)
 
 build: tools ## compile and install into .venv, with all that tests and benchmarks need
 	@$(MAKE) --no-print-directory $(VENV)/.dev
-
-# Apart from what is compiled without a profile, or each would compile the other's again.
-PROFILED := $(CURDIR)/target/profiled
-build-profiled: build ## compile again by a profile of what simulations of FILES do (those of examples/): some tenths faster for who simulates for days
-	bash packaging/profile.sh $(FILES)
-	RUSTFLAGS="-Cprofile-use=$(CURDIR)/target/tidegate.profdata" CARGO_TARGET_DIR=$(PROFILED) VIRTUAL_ENV=$(CURDIR)/$(VENV) \
-	  $(BIN)/maturin develop --release --skip-install
 
 run: tools ## the published experiments of Network Border Patrol, expected against measured, and the HTML report
 	@$(MAKE) --no-print-directory $(VENV)/.built

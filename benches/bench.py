@@ -9,14 +9,13 @@ project wants: 5 times ns-2 as it is and 3 times with the splay tree on S1, S2, 
 building included ten times ns-2 on S2 and S3. Numbers of a busy machine mean little: look at the spread that
 is printed.
 
-    python benches/bench.py [--peers ns2,ns3] [--scenarios s1 s2] [--repeat 5] [--profiled]
+    python benches/bench.py [--peers ns2,ns3] [--scenarios s1 s2] [--repeat 5]
 """
 
 import argparse
 import itertools
 import json
 import math
-import os
 import pathlib
 import shutil
 import statistics
@@ -43,16 +42,11 @@ GOALS = {
 }
 
 
-def build(is_profiled: bool) -> pathlib.Path:
-    """The program that runs a scenario of ours, compiled by a profile (`make build-profiled`) or without."""
+def build() -> pathlib.Path:
+    """The program that runs a scenario of ours."""
     command = ["cargo", "build", "--release", "-q", "-p", "tidegate-lab", "--example", "speed"]
-    if not is_profiled:
-        subprocess.run(command, cwd=ROOT, check=True)
-        return ROOT / "target/release/examples/speed"
-    subprocess.run(["bash", ROOT / "packaging/profile.sh"], cwd=ROOT, check=True)
-    by = {**os.environ, "RUSTFLAGS": f"-Cprofile-use={ROOT / 'target/tidegate.profdata'}"}
-    subprocess.run([*command, "--target-dir", ROOT / "target/profiled"], cwd=ROOT, check=True, env=by)
-    return ROOT / "target/profiled/release/examples/speed"
+    subprocess.run(command, cwd=ROOT, check=True)
+    return ROOT / "target/release/examples/speed"
 
 
 def command_of(speed: pathlib.Path, name: str) -> list[pathlib.Path]:
@@ -140,8 +134,6 @@ def main() -> int:
     parser.add_argument("--ns2-schedulers", default="Calendar,Splay", help="queues of events of ns-2")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), metavar="NAME")
-    by_profile = "compile ours by a profile of examples/, of which S1 to S5 are none"
-    parser.add_argument("--profiled", action="store_true", help=by_profile)
     parser.add_argument("--no-cost", action="store_true", help="leave out the cost of queue disciplines")
     options = parser.parse_args()
     wanted = [peer for peer in options.peers.split(",") if peer]
@@ -151,7 +143,7 @@ def main() -> int:
     if "ns3" in wanted and not any(pathlib.Path("/usr/include").glob("ns3*")):
         print("ns-3 is not installed (Debian: apt install libns3-dev); left out", file=sys.stderr)
         wanted.remove("ns3")
-    speed = build(options.profiled)
+    speed = build()
     own, peers = measure(speed, options.scenarios, wanted, options.ns2_schedulers, options.repeat)
     columns = f"{'peer':>18}{'M hops/s':>10}{'ratio':>22}{'with build':>12}{'wanted':>8}"
     print(f"{'scenario':10}{'Tidegate':>10}{'spread':>8}{columns}")

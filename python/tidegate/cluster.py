@@ -240,7 +240,9 @@ class _Work:
     def _call_back(self) -> None:
         """Take back the chunks that are left to workers that are gone."""
         for chunk in list(self._flying):
-            if not chunk.is_here and chunk.workers.isdisjoint(self._crew.workers):
+            # One that has ended in an error is heard of, and counts as a try.
+            is_lost = not chunk.is_here and chunk.future.status != "error"
+            if is_lost and chunk.workers.isdisjoint(self._crew.workers):
                 self._flying.discard(chunk)
                 self._crew.forget([chunk.future])
                 self._waiting.extendleft(reversed(chunk.numbers))

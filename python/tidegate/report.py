@@ -17,6 +17,7 @@ from tidegate import (
     network_view,
     quantities,
     report_figures,
+    side_by_side,
     tables,
     topology_svg,
 )
@@ -24,7 +25,7 @@ from tidegate.store import StoredResult
 
 _SUMMARY_ROWS_MAX = 60
 # Of the template itself.
-_OWN_ANCHORS = ("results", "overview")
+_OWN_ANCHORS = ("results", "overview", "side-by-side")
 
 
 def environment() -> Any:
@@ -40,9 +41,14 @@ def environment() -> Any:
     )
 
 
-def render(results: Sequence[StoredResult], title: str) -> str:
-    """The page about `results`."""
+def render(results: Sequence[StoredResult], title: str, names: Sequence[str] = ()) -> str:
+    """The page about `results`; `names`, where given, are what runs beside each other are called."""
     sections = list(map(_section, results, _anchors(results)))
+    beside = _beside(results, names)
+    if beside and names:
+        # Runs of one scenario are all called as it is.
+        for section, name in zip(sections, names, strict=True):
+            section["short"] = section["id"] = name
     groups: dict[str, list[dict[str, Any]]] = {}
     for section in sections:
         groups.setdefault(section["group"], []).append(section)
@@ -56,6 +62,7 @@ def render(results: Sequence[StoredResult], title: str) -> str:
             sections=sections,
             groups=list(groups.items()),
             total=_total(results),
+            beside=beside,
             numbered=numbered,
         )
     )
@@ -162,6 +169,21 @@ def _total(results: Sequence[StoredResult]) -> str:
     words["pass"] += f" ({', '.join(f'{worths[worth]} {worth}' for worth in checks.WORTHS if worths[worth])})"
     parts = [f"{count} {words[status]}" for status, count in counts.items() if count]
     return f"{len(results)} experiments, {len(statuses)} checks: {', '.join(parts)}."
+
+
+def _beside(results: Sequence[StoredResult], names: Sequence[str]) -> list[dict[str, Any]]:
+    found = side_by_side.tables(results, names or [result.info.id for result in results])
+    return [
+        {
+            "title": table["title"],
+            "columns": [
+                column(title, number=place >= table["labels"], path=title == "Key")
+                for place, title in enumerate(table["header"])
+            ],
+            "rows": table["rows"],
+        }
+        for table in found
+    ]
 
 
 def _footer(result: StoredResult) -> str:

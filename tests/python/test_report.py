@@ -17,6 +17,7 @@ from tidegate import (
     parallel,
     report,
     report_figures,
+    side_by_side,
     stats,
     topology,
     topology_svg,
@@ -52,6 +53,69 @@ def test_every_id_of_a_page_is_there_once(result, other):
     assert len(ids) == len(set(ids)) and "two-share" in ids
     linked = set(re.findall(r"""href="#([^"]+)\"""", page))
     assert linked <= {*ids, "top"}
+
+
+def _run(result, summary, seed=1, **scenario):
+    point = dataclasses.replace(result.points[0], summary=summary, seed=seed)
+    return dataclasses.replace(result, kind="run", points=[point], scenario=scenario, checks=[])
+
+
+def _queue(kind, **more):
+    return {"forward": {"queue": {"kind": kind} | more}, "reverse": {"queue": {"kind": kind} | more}}
+
+
+def test_runs_stand_side_by_side(result):
+    lower = {"links": {"in": {"utilization": 0.5, "dropped_packets": 0, "delay_ms": {"mean": 2.0}}}}
+    first = _run(result, lower | {"flows": {"a": {"throughput_bps": 3e6}}}, links={"in": _queue("droptail")})
+    flows = {"a": {"throughput_bps": 1e6}, "b": {"throughput_bps": 1.5e6}}
+    other = {"links": {"in": {"utilization": 0.4, "dropped_packets": 7, "delay_ms": {"mean": 1.0}}}}
+    second = _run(result, other | {"flows": flows}, 2, links={"in": _queue("codel", ecn=True)})
+    tables = side_by_side.tables([first, second], ["one", "two"])
+    assert [table["header"] for table in tables] == [
+        ["Key", "one", "two"],
+        ["Link", "Measure", "one", "two"],
+        ["Flow", "Measure", "one", "two"],
+    ]
+    differs, links, flows = (table["rows"] for table in tables)
+    # Both directions are one key, as in a file; what is missing is not made up.
+    assert sorted(differs) == [
+        ["links.in.queue.ecn", "–", "true"],
+        ["links.in.queue.kind", "droptail", "codel"],
+        ["seed", "1", "2"],
+    ]
+    assert links == [
+        ["in", "used %", "50.0", "40.0"],
+        ["in", "dropped", "0", "7"],
+        ["in", "delay ms mean", "2", "1"],
+    ]
+    assert flows == [
+        ["all together", "throughput Mb/s", "3", "2.5"],
+        ["a", "throughput Mb/s", "3", "1"],
+        ["b", "throughput Mb/s", "–", "1.5"],
+    ]
+    runs = [_run(result, lower, **result.scenario), _run(result, other, 2, **result.scenario)]
+    page = report.render(runs, "Runs", ["results/<one>", "results/two"])
+    assert 'id="side-by-side"' in page and "results/&lt;one&gt;" in page
+
+
+def test_directions_that_differ_in_one_run_are_told_apart_in_all(result):
+    mixed = {"forward": {"queue": {"kind": "codel"}}, "reverse": {"queue": {"kind": "droptail"}}}
+    runs = [_run(result, {}, links={"in": each}) for each in (_queue("droptail"), mixed)]
+    (differs,) = side_by_side.tables(runs, ["one", "two"])
+    assert differs["rows"] == [["links.in.forward.queue.kind", "droptail", "codel"]]
+
+
+def test_only_a_few_runs_are_set_side_by_side(result):
+    runs = [_run(result, {"flows": {"a": {"throughput_bps": 1e6}}}) for _ in range(side_by_side.RUNS_MAX + 1)]
+    names = [str(number) for number in range(len(runs))]
+    assert side_by_side.tables(runs[:1], names[:1]) == side_by_side.tables(runs, names) == []
+    # Neither is a run beside an experiment.
+    assert side_by_side.tables([runs[0], result], names[:2]) == []
+    entries = {f"x{number}": {"throughput_bps": 1e6} for number in range(200)}
+    many = [_run(result, {"flows": entries}, seed) for seed in (1, 2)]
+    seeds, flows = side_by_side.tables(many, names[:2])
+    assert seeds["rows"] == [["seed", "1", "2"]]
+    assert flows["title"] == "Flows (and 180 more flows)" and len(flows["rows"]) == 21
 
 
 def test_the_page_shows_what_matters(result):

@@ -172,8 +172,12 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
     target = out or folders[0] / "report.html"
     if out is None:
         store.require_inside(folders[0], target)
-    title = results[0].info.title if len(results) == 1 else "Published and measured"
+    if len(results) == 1:
+        title = results[0].info.title
+    else:
+        runs = all(result.kind == "run" for result in results)
+        title = "Runs side by side" if runs else "Published and measured"
     with store.using(*found):
-        store.write_atomic(target, page.render(results, title))
+        store.write_atomic(target, page.render(results, title, [str(path) for path in found]))
     print(json.dumps({"schema_version": 1, "files": [str(target)]}) if as_json else target)
     return 0

@@ -5,6 +5,7 @@ the line as well. Lines end where TOML ends them: U+2028 in a text is a letter.
 """
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Sequence
@@ -130,6 +131,8 @@ class Table:
         value = self.values.get(key, default)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             self.fail(key, f"{value!r} is no number")
+        if value is not None and not math.isfinite(value):
+            self.fail(key, f"{value} is no finite number")
         return value if value is None else float(value)
 
     def flag(self, key: str) -> bool:

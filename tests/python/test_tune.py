@@ -218,6 +218,26 @@ class TestSearch:
         assert {float(trial["values"]["rate"][:-4]) % 200 for trial in numbers()["trials"][1:]} == {0}
         assert chosen() in ({"rate": "600kbit"}, {"rate": "800kbit"})
 
+    def test_a_range_whose_inside_is_not_taken_is_refused(self, desk, capsys):
+        changed('step = "1p"\n', "", NOISY_TUNE)
+        assert run("mine.toml", "-o", "out") == 3
+        told = capsys.readouterr().err
+        assert "mine.toml:" in told and "limit.range" in told and 'step = "1p"' in told
+        assert not Path("out").exists()
+
+    def test_one_path_has_one_parameter(self, desk, capsys):
+        path = re.search(r'path = "(.*?)"', NOISY_TUNE)[1]
+        again = f'[tune.parameters.again]\npath = "{path}"\ndefault = "20p"\nvalues = ["20p", "30p"]\n'
+        changed("[tune.objectives.delay]", again + "[tune.objectives.delay]", NOISY_TUNE)
+        assert run("mine.toml", "-o", "out") == 3
+        assert f"again.path: {path} is that of limit already" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("number", ["nan", "-inf"])
+    def test_a_limit_is_a_number(self, desk, capsys, number):
+        changed("at_least = 0.8", f"at_least = {number}", NOISY_TUNE)
+        assert run("mine.toml", "-o", "out") == 3
+        assert f"used.at_least: {number} is no finite number" in capsys.readouterr().err
+
     def test_a_trial_without_a_value_has_no_result_and_the_others_go_on(self, desk):
         measure = "abs(flows.stream.throughput_bps / 1e6 - 0.7) / (flows.stream.throughput_bps > 6e5)"
         changed("abs(flows.stream.throughput_bps / 1e6 - 0.7)", measure)

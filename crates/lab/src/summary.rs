@@ -404,15 +404,18 @@ impl Serialize for LinkSummary<'_> {
 
 /// What a fluid did.
 fn fluid(counters: &FluidCounters) -> serde_json::Value {
-    let mean = |integral: f64| if counters.seconds > 0.0 { integral / counters.seconds } else { 0.0 };
+    let over = |seconds: f64, integral: f64| if seconds > 0.0 { integral / seconds } else { 0.0 };
+    let mean = |integral: f64| over(counters.seconds, integral);
+    // Nobody has neither window nor round trip.
+    let while_there = |integral: f64| over(counters.present_seconds, integral);
     json!({
         "throughput_bps": mean(counters.delivered_bytes * 8.0),
         "sent_bps": mean(counters.sent_bytes * 8.0),
         "loss_ratio": part(counters.lost_bytes, counters.sent_bytes),
         "marked_ratio": part(counters.marked_bytes, counters.sent_bytes),
-        "rtt_ms": mean(counters.rtt_seconds) * 1e3,
-        "cwnd_segments": mean(counters.window_seconds),
-        "timed_out": mean(counters.timed_out_seconds),
+        "rtt_ms": while_there(counters.rtt_seconds) * 1e3,
+        "cwnd_segments": while_there(counters.window_seconds),
+        "timed_out": while_there(counters.timed_out_seconds),
     })
 }
 

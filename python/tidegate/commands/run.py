@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -53,6 +54,10 @@ def run(
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             named[key] = str(file)
+    there = _cores_there()
+    if cores > there:
+        progress_line(f"--cores {cores}: this machine has {there}, and more parts than cores are slower")
+        cores = there
     try:
         result = _watched(scenario, seed=seed, trace_at=trace_at, cores=cores, **named)
     except _core.ConfigError:
@@ -79,6 +84,13 @@ def run(
     if timing:
         _say_timing(result.timing, as_json)
     return 0
+
+
+def _cores_there() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _set_by(variant: str, path: Path, overrides: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -204,10 +204,15 @@ def read(path: Path) -> Tuning:
         raise InvalidFileError(f"{path}: no tuning: it has no table [tune] (docs/tuning.md)")
     file = Table(path, text, (), tables, FILE_KEYS)
     table = file.inner("tune", TUNE_KEYS)
-    parameters = tuple(
-        _parameter(name, each)
-        for name, each in table.of_names("parameters", PARAMETER_KEYS, _PARAMETERS_MAX).items()
-    )
+    own = table.of_names("parameters", PARAMETER_KEYS, _PARAMETERS_MAX)
+    parameters = tuple(_parameter(name, each) for name, each in own.items())
+    taken: dict[str, str] = {}
+    for parameter in parameters:
+        for each in parameter.paths:
+            if each in taken:
+                key = "path" if len(parameter.paths) == 1 else "paths"
+                own[parameter.name].fail(key, f"{each} is that of {taken[each]} already")
+            taken[each] = parameter.name
     if not parameters:
         table.fail("parameters", "at least one: [tune.parameters.NAME]")
     objectives = tuple(

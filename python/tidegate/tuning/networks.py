@@ -23,6 +23,8 @@ from tidegate.tuning.space import Parameter, Range, overrides_of
 
 # Axes of the results of a comparison, before those of the experiment: seen or unseen, default or tuned.
 COLUMNS = ("networks", "settings")
+# How far between the ends of a range a value is tried: at none that would be whole by chance.
+_INSIDE = 0.3819660
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def require(tuning: Tuning, wanted: Wanted) -> experiment.Info:
     with tempfile.TemporaryDirectory() as scratch:
         for parameter in tuning.parameters:
             _require_parameter(tuning, parameter, wanted, seen, Path(scratch))
+            _require_inside(tuning, parameter, wanted)
     return info
 
 
@@ -92,6 +95,25 @@ def _require_parameter(
             )
         if found != seen:
             _require_file(tuning, parameter, values, wanted, found, scratch)
+
+
+def _require_inside(tuning: Tuning, parameter: Parameter, wanted: Wanted) -> None:
+    """Refuse a range between whose ends nothing is taken, as where only whole numbers are."""
+    if not isinstance(parameter.of, Range) or parameter.of.step is not None:
+        return
+    inside = parameter.of.low + _INSIDE * (parameter.of.high - parameter.of.low)
+    try:
+        _tried(
+            tuning,
+            parameter,
+            "range",
+            wanted,
+            overrides_of((parameter,), {parameter.name: parameter.of.text(inside)}),
+        )
+    except InvalidFileError as error:
+        step = json.dumps(f"1{parameter.of.unit}") if parameter.of.unit else "1"
+        whole = f"; where only whole numbers are taken: step = {step}"
+        raise InvalidFileError(f"{error}{whole if 'whole' in str(error) else ''}") from None
 
 
 def _require_measures(networks: Networks, tuning: Tuning, wanted: Wanted) -> experiment.Info:

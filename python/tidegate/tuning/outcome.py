@@ -116,6 +116,8 @@ def text(outcome: Outcome) -> str:
     saved = f", {outcome.runs_saved} spared" if outcome.runs_saved else ""
     told = f"{whole} trials whole, {stopped} stopped, {failed} without a result; {made}{saved}"
     parts += ["", display.wrapped(told), ""]
+    if failures := [trial for trial in outcome.trials if trial.state == FAILED]:
+        parts += [display.wrapped(f"the first without a result: {failures[0].reason}"), ""]
     if outcome.chosen is None:
         parts.append(display.wrapped(nothing(outcome)))
         return "\n".join(parts)
@@ -125,7 +127,8 @@ def text(outcome: Outcome) -> str:
     ]
     header = ["parameter", "default", "chosen", "among"]
     parts.append(display.table(header, rows, [False, True, True, False], fit=True))
-    own = "the defaults: no trial is better" if outcome.is_default else f"trial {outcome.chosen.number}"
+    unknown = "no other has a result" if failed and whole + stopped <= 1 else "no trial is better"
+    own = f"the defaults: {unknown}" if outcome.is_default else f"trial {outcome.chosen.number}"
     parts += [display.wrapped(f"chosen: {own}. {rule(tuning)}"), ""]
     if outcome.comparison is not None:
         parts.append(comparison_table(outcome.comparison))

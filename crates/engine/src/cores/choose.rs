@@ -22,7 +22,7 @@ const WINDOW_HOPS: f64 = 80.0;
 /// It pays to be so many times as fast, where there are so many events to handle: some tenths of a second, of which dividing the network
 /// takes one.
 const GAIN_MIN: f64 = 1.2;
-const EVENTS_MIN: f64 = 4e6;
+pub(super) const EVENTS_MIN: f64 = 4e6;
 
 pub(super) fn choose(
     network: &Network,
@@ -101,13 +101,15 @@ impl Work {
     /// Simulates the beginning.
     fn of_beginning(network: &Network, seed: u64, horizon: Time) -> Result<Self, Undivided> {
         // What cannot be built is told by whoever builds it in earnest.
-        let mut simulation: Simulation = network.clone().build(seed, ()).map_err(|_| Undivided::Short)?;
+        let mut simulation: Simulation =
+            network.clone().build(seed, ()).map_err(|_| Undivided::Short { events: 0.0 })?;
         if simulation.run_until(horizon, EVENTS) {
-            return Err(Undivided::Short);
+            return Err(Undivided::Short { events: simulation.totals().events as f64 });
         }
         let part = simulation.now().as_secs_f64() / horizon.as_secs_f64();
-        if simulation.totals().events as f64 / part < EVENTS_MIN {
-            return Err(Undivided::Short);
+        let events = simulation.totals().events as f64 / part;
+        if events < EVENTS_MIN {
+            return Err(Undivided::Short { events });
         }
         let passed = passed(&simulation);
         let of_link: Vec<f64> = passed.chunks(2).map(|ways| ways[0][1] + ways[1][1]).collect();

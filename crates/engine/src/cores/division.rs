@@ -4,6 +4,7 @@ use std::fmt;
 
 use tidegate_units::Span;
 
+use super::choose::EVENTS_MIN;
 use crate::ids::{LinkId, NodeId};
 use crate::link::DirectionSpec;
 use crate::network::{ApplicationSpec, Change, EventOrder, LinkSpec, Network, TransportSpec};
@@ -38,7 +39,10 @@ pub enum Undivided {
     /// Every link is short, or has what only one core can do to it.
     NoLongLink,
     /// The run is over in less time than dividing it takes.
-    Short,
+    Short {
+        /// How many events its beginning lets expect.
+        events: f64,
+    },
     /// So many times as fast it would be, with so many packet-hops in a window.
     DoesNotPay {
         /// Times as fast.
@@ -62,7 +66,9 @@ impl fmt::Display for Undivided {
                 "there is no link to cut: one with a delay, without a medium, a change of delay or state, or a mechanism between \
                  neighbours, and not half-duplex",
             ),
-            Self::Short => f.write_str("the run is too short for it"),
+            Self::Short { events } => {
+                write!(f, "the run is too short for it: its beginning lets expect {:.1} million events, and it pays from {:.0} million on", events / 1e6, EVENTS_MIN / 1e6)
+            }
             Self::DoesNotPay { gain, hops, window } => write!(
                 f,
                 "it would be {gain:.2} times as fast: parts would meet every {window}, after {hops:.0} packet-hops"
@@ -147,9 +153,6 @@ impl Division {
 
 /// What keeps `network` whole, wherever it is cut.
 pub(super) fn obstacle(network: &Network) -> Option<Undivided> {
-    if network.event_order != EventOrder::Numbered {
-        return Some(Undivided::Order);
-    }
     let has_flow = |is: fn(&ApplicationSpec, &TransportSpec) -> bool| {
         network.flows.iter().any(|flow| is(&flow.application, &flow.transport))
     };
@@ -170,7 +173,9 @@ pub(super) fn obstacle(network: &Network) -> Option<Undivided> {
         (!network.border_changes.is_empty(), "a step of a border's clock, or its restart,"),
         (edges.any(|count| count * count > PAIRS_MAX), "a domain with more than 1,000 edges"),
     ];
-    whole.into_iter().find(|(is_there, _)| *is_there).map(|(_, what)| Undivided::Has(what))
+    let has = whole.into_iter().find(|(is_there, _)| *is_there).map(|(_, what)| Undivided::Has(what));
+    // What a key of the file can change comes last.
+    has.or_else(|| (network.event_order != EventOrder::Numbered).then_some(Undivided::Order))
 }
 
 /// By link: what a packet takes at least on it, if it can be cut.

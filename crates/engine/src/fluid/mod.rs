@@ -28,8 +28,6 @@ pub(crate) use ways::Ways;
 
 /// Steps of history that a link keeps, and of what waits there, at most.
 const HISTORY_MAX: usize = 1 << 16;
-/// No step is shorter.
-const STEP_MIN: Span = Span::from_micros(1);
 
 /// Many TCP connections as one fluid.
 #[derive(Clone, Debug)]
@@ -61,6 +59,8 @@ pub struct FluidCounters {
     pub lost_bytes: f64,
     /// Bytes that were marked.
     pub marked_bytes: f64,
+    /// How much of it somebody had started, in seconds; over this the next three are integrals.
+    pub present_seconds: f64,
     /// Its round trip, integrated over time.
     pub rtt_seconds: f64,
     /// Its mean window in segments, integrated over time.
@@ -196,9 +196,9 @@ impl FluidLink {
         self.work = work;
     }
 
-    /// What was notified `ago` steps before this one.
+    /// What was notified `ago` steps before this one: nothing before the run, and the oldest that is kept where that is too long ago.
     fn notice(&self, ago: f64) -> Notice {
-        let index = (ago.max(0.0) as usize).min(self.notices.len().saturating_sub(1));
+        let index = (ago.max(0.0) as usize).min(self.notices_max.saturating_sub(1));
         self.notices.get(index).copied().unwrap_or_default()
     }
 }
@@ -214,9 +214,7 @@ pub(crate) struct Fluids {
 impl Fluids {
     /// Those of `network` on their `ways`; none if there are none.
     pub(crate) fn new(network: &Network, ways: &Ways) -> Option<Box<Self>> {
-        let shortest =
-            network.fluids.iter().zip(&ways.rtts).map(|(fluid, rtt_s)| rtt_s / f64::from(fluid.config.steps));
-        let step = Span::from_secs_f64(shortest.reduce(f64::min)?).max(STEP_MIN);
+        let step = ways.step(network)?;
         let step_s = step.as_secs_f64();
         let mut links: Vec<FluidLink> = Vec::new();
         let mut classes = Vec::new();
@@ -307,9 +305,12 @@ impl Fluids {
             let counters = &mut class.counters;
             counters.seconds += step_s;
             counters.sent_bytes += rate * step_s;
-            counters.rtt_seconds += rtt_s * step_s;
-            counters.window_seconds += population.mean_window().unwrap_or(0.0) * step_s;
-            counters.timed_out_seconds += population.timed_out() * step_s;
+            if population.started() > 0.0 {
+                counters.present_seconds += step_s;
+                counters.rtt_seconds += rtt_s * step_s;
+                counters.window_seconds += population.mean_window().unwrap_or(0.0) * step_s;
+                counters.timed_out_seconds += population.timed_out() * step_s;
+            }
         }
     }
 }

@@ -4,14 +4,17 @@ use tidegate_mechanism::fluid::FluidLaw;
 use tidegate_mechanism::queue::ManagerConfig;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_mechanism::schedule::DisciplineConfig;
-use tidegate_units::Bytes;
+use tidegate_units::{Bytes, Span};
 
+use super::HISTORY_MAX;
 use crate::error::BuildError;
 use crate::ids::{LinkId, NodeId};
 use crate::link::DirectionSpec;
 use crate::network::{Change, FollowState, Multipath, Network};
 use crate::routing::{Path, Routing};
 
+/// No step is shorter.
+const STEP_MIN: Span = Span::from_micros(1);
 /// An acknowledgment on the wire.
 const ACK_BYTES: u64 = 40;
 
@@ -75,10 +78,56 @@ impl Ways {
                 }
                 rtt_s = given.as_secs_f64();
             }
+            let steps = fluid.config.steps;
+            if rtt_s / f64::from(steps) < STEP_MIN.as_secs_f64() {
+                let why = format!(
+                    "a round trip of {:.3} us has no {steps} steps of {STEP_MIN}, which is the shortest; make its links \
+                     longer, or `rtt`",
+                    rtt_s * 1e6
+                );
+                return Err(impossible("fluid", why));
+            }
+            let others = ways.paths.iter().zip(&network.fluids);
+            let unlike = others.filter(|(_, other)| other.config.packet != fluid.config.packet);
+            for (path, other) in unlike {
+                if let Some(link) = path.iter().find(|link| there.contains(link)) {
+                    let why = format!(
+                        "`{}` has packets of {} on link `{}`, where a queue counts fluids in packets of one size",
+                        other.name,
+                        other.config.packet,
+                        network.links[link.index() as usize].name
+                    );
+                    return Err(impossible("packet", why));
+                }
+            }
             ways.paths.push(there);
             ways.rtts.push(rtt_s);
         }
+        ways.require_history(network)?;
         Ok(ways)
+    }
+
+    /// All fluids move on by this: the shortest of what each asks for. None if there are none.
+    pub(super) fn step(&self, network: &Network) -> Option<Span> {
+        let wanted =
+            network.fluids.iter().zip(&self.rtts).map(|(fluid, rtt_s)| rtt_s / f64::from(fluid.config.steps));
+        Some(Span::from_secs_f64(wanted.reduce(f64::min)?).max(STEP_MIN))
+    }
+
+    /// What happened a round trip ago is kept step by step.
+    fn require_history(&self, network: &Network) -> Result<(), BuildError> {
+        let Some(step) = self.step(network) else { return Ok(()) };
+        for (fluid, rtt_s) in network.fluids.iter().zip(&self.rtts) {
+            if rtt_s / step.as_secs_f64() > HISTORY_MAX as f64 {
+                let why = format!(
+                    "a round trip of {:.0} ms is more than {HISTORY_MAX} steps of {step}, which the shortest round trip of \
+                     a fluid asks for; make that one longer, or simulate one of them as packets",
+                    rtt_s * 1e3
+                );
+                return Err(BuildError::Fluid { flow: fluid.name.clone(), key: "fluid", why });
+            }
+        }
+        Ok(())
     }
 
     /// By direction of a link: the packets of the first fluid that crosses it, in which its law counts.

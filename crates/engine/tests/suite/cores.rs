@@ -353,5 +353,5 @@ fn what_one_core_has_to_do_is_told_with_its_reason() {
     assert!(matches!(short, Undivided::DoesNotPay { gain, .. } if gain < 1.0), "{short:?}");
     assert!(short.to_string().contains("times as fast"), "{short}");
     let idle = why(|network| network.flows.clear());
-    assert_eq!(idle, Undivided::Short);
+    assert!(matches!(idle, Undivided::Short { events } if events < 4e6), "{idle}");
 }

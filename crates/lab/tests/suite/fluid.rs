@@ -155,7 +155,48 @@ fn what_cannot_be_is_refused_with_its_place() {
     refused(&["links.core.queue=\"sfb\""], "flows.many.to", kinds);
     refused(&["links.core.loss={ kind = \"random\", probability = 0.1 }"], "flows.many.to", "no loss");
     refused(&["flows.many.to=[\"D\", \"S\"]"], "flows.many.to", "");
+    let short = ["S-A", "core", "B-D"].map(|link| format!("links.{link}.delay=\"50ns\""));
+    let short: Vec<&str> = short.iter().map(String::as_str).chain(["links.core.rate=\"100Gbit\""]).collect();
+    refused(&short, "flows.many.fluid", "has no 20 steps of 1us");
+    let others = r#"flows.others={ from = "S", to = "D", fluid = { count = 20, packet = "300B" } }"#;
+    refused(&[others], "flows.others.fluid", "packets of 1.5kB on link `S-A`");
+    let near = [
+        r#"nodes.hosts=["S", "D", "E"]"#,
+        r#"links.near={ between = ["S", "E"], rate = "100Gbit", delay = "10us" }"#,
+        r#"flows.others={ from = "S", to = "E", fluid = { count = 20 } }"#,
+    ];
+    refused(&near, "flows.many.fluid", "more than 65536 steps of");
     refused(&["routing={ multipath = \"flow\" }"], "flows.many.fluid", "one way");
+}
+
+#[test]
+fn nothing_is_heard_of_before_it_can_have_come_back() {
+    let mut document = Document::from_text("test.toml", TEXT).unwrap();
+    for assignment in [
+        r#"links.core.queue={ kind = "droptail", limit = "20p" }"#,
+        "flows.many.fluid.ecn=false",
+        "flows.many.fluid.count=400",
+    ] {
+        document.set(assignment).unwrap();
+    }
+    let mut run = Run::start(&Arc::new(document.scenario().unwrap()), 1, ()).unwrap();
+    // 400 windows that double in a round trip overflow a buffer of 20; the round trip of what was not lost is 100 ms and the queue.
+    run.advance_to(Time::ZERO + Span::from_millis(95), |_| ());
+    let counters = run.simulation().fluid_counters(0).unwrap();
+    assert!(counters.lost_bytes > 0.0, "{counters:?}");
+    assert_eq!(run.simulation().fluid_state(0).unwrap().timed_out, 0.0);
+    run.advance_to(Time::ZERO + Span::from_millis(250), |_| ());
+    assert!(run.simulation().fluid_state(0).unwrap().timed_out > 0.01);
+}
+
+#[test]
+fn means_are_over_the_time_in_which_somebody_is_there() {
+    let whole = summary(&["duration=\"30s\""]);
+    let gone = summary(&["flows.many.stop=\"30s\""]);
+    for key in ["cwnd_segments", "rtt_ms"] {
+        let [expected, measured] = [&whole, &gone].map(|of| number(of, &format!("fluids.many.{key}")));
+        assert!((measured / expected - 1.0).abs() < 0.01, "{key}: {measured}, not {expected}");
+    }
 }
 
 #[test]

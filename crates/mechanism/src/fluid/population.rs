@@ -243,13 +243,13 @@ impl Population {
             let mut sending_s = 0.0;
             for index in start..start + self.occupied[chain] {
                 let point = self.grid.points[index];
-                let in_rounds = step.as_secs_f64() / self.round_s(point.segments, rtt_s);
+                let in_rounds = (step.as_secs_f64() / self.round_s(point.segments, rtt_s)).min(1.0);
                 let resumed = self.recovering[index] * in_rounds;
                 self.delta_recovering[index] -= resumed;
                 self.delta_avoiding[index] += resumed;
                 let here = self.avoiding[index];
                 let sends = self.segments_per_second(point.segments, rtt_s);
-                let grown = if point.up <= 0.0 {
+                let mut grown = if point.up <= 0.0 {
                     0.0
                 } else if point.clock_s.is_infinite() {
                     here * (sends * step.as_secs_f64()) * point.growth / point.up
@@ -263,6 +263,20 @@ impl Population {
                 if here <= self.grid.nobody {
                     continue;
                 }
+                let (mut with_loss, mut with_mark, mut late) = (0.0, 0.0, 0.0);
+                if lost > 0.0 || marked > 0.0 {
+                    let (none_lost, none_noticed) = self.spared.of(point.segments, lost, marked);
+                    with_loss = here * in_rounds * (1.0 - none_lost);
+                    with_mark = here * in_rounds * (none_lost - none_noticed);
+                    late = with_loss * self.times_out(point.segments, lost);
+                }
+                // No more leave than there are: what a step is too long for is shared among where they go.
+                let leaving = grown + with_loss + with_mark;
+                if leaving > here {
+                    for each in [&mut grown, &mut with_loss, &mut with_mark, &mut late] {
+                        *each *= here / leaving;
+                    }
+                }
                 if grown > 0.0 {
                     self.delta_avoiding[index] -= grown;
                     self.delta_avoiding[index + 1] += grown;
@@ -275,10 +289,6 @@ impl Population {
                 if lost <= 0.0 && marked <= 0.0 {
                     continue;
                 }
-                let (none_lost, none_noticed) = self.spared.of(point.segments, lost, marked);
-                let with_loss = here * in_rounds * (1.0 - none_lost);
-                let with_mark = here * in_rounds * (none_lost - none_noticed);
-                let late = with_loss * self.times_out(point.segments, lost);
                 self.delta_avoiding[index] -= with_loss + with_mark;
                 timed_out += late;
                 let (below, above, part) = point.reduced;
@@ -289,7 +299,7 @@ impl Population {
                 }
             }
         }
-        timed_out += self.step_starting(lost, marked, step.as_secs_f64() / rtt_s);
+        timed_out += self.step_starting(lost, marked, (step.as_secs_f64() / rtt_s).min(1.0));
         self.step_waiting(lost, rtt_s, step, timed_out);
         self.apply();
     }
@@ -388,6 +398,22 @@ mod tests {
             + population.timed_out()
             + population.starting
             + population.absent
+    }
+
+    #[test]
+    fn nobody_comes_or_goes_where_steps_are_long() {
+        for control in [FluidControl::Reno, FluidControl::Cubic] {
+            let config = FluidConfig { control, window: 1000, ..FluidConfig::default() };
+            let mut population = Population::new(&config);
+            population.start(1.0);
+            // From a twentieth of a round trip to three; a loss in one of fifty, now and then in every second.
+            for round in 0..4000_u32 {
+                let step = Span::from_millis(5 + u64::from(round % 60) * 5);
+                let drop = if round % 7 == 0 { 0.5 } else { 0.02 };
+                population.step(Notice { drop, mark: 0.0 }, 0.1, step);
+                assert!((all(&population) - 1.0).abs() < 1e-6, "{control:?} {round}: {}", all(&population));
+            }
+        }
     }
 
     #[test]

@@ -89,8 +89,8 @@ impl Ways {
             }
             let others = ways.paths.iter().zip(&network.fluids);
             let unlike = others.filter(|(_, other)| other.config.packet != fluid.config.packet);
-            for (path, other) in unlike {
-                if let Some(link) = path.iter().find(|link| there.contains(link)) {
+            for (crossed, other) in unlike {
+                if let Some(link) = crossed.iter().find(|link| there.contains(link)) {
                     let why = format!(
                         "`{}` has packets of {} on link `{}`, where a queue counts fluids in packets of one size",
                         other.name,

@@ -97,3 +97,15 @@ def test_the_command_line_says_why_it_is_one_core(sites):
 def test_cores_are_counted_from_one(sites, cores):
     with pytest.raises(ValueError, match="from 1 to 64"):
         tidegate.load(sites).run(cores=cores)
+
+
+def test_no_more_cores_are_taken_than_there_are(sites, monkeypatch, capsys):
+    from tidegate import cli
+    from tidegate.commands import run
+
+    sites.write_text(SITES.replace('duration = "20s"', 'duration = "3s"'))
+    monkeypatch.setattr(run, "_cores_there", lambda: 1)
+    assert cli.invoke(["run", str(sites), "--cores", "16"]) == 0
+    told = capsys.readouterr().err
+    # With one core nothing is divided, and nobody says why not.
+    assert "--cores 16: this machine has 1" in told and "one core:" not in told

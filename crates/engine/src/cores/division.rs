@@ -66,9 +66,12 @@ impl fmt::Display for Undivided {
                 "there is no link to cut: one with a delay, without a medium, a change of delay or state, or a mechanism between \
                  neighbours, and not half-duplex",
             ),
-            Self::Short { events } => {
-                write!(f, "the run is too short for it: its beginning lets expect {:.1} million events, and it pays from {:.0} million on", events / 1e6, EVENTS_MIN / 1e6)
-            }
+            Self::Short { events } => write!(
+                f,
+                "the run is too short for it: its beginning lets expect {:.1} million events, and it pays from {:.0} million on",
+                events / 1e6,
+                EVENTS_MIN / 1e6
+            ),
             Self::DoesNotPay { gain, hops, window } => write!(
                 f,
                 "it would be {gain:.2} times as fast: parts would meet every {window}, after {hops:.0} packet-hops"

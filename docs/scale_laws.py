@@ -334,7 +334,8 @@ def _growth(of: Continent) -> list[list[str]]:
     links, flows = attached * of.peers / 2, attached * of.flows / 2
     names, neighbours = flows, attached + 1
     reports = attached * math.ceil(of.flows / 2 / 100) / NBQ_INTERVAL_S
-    cells = 4 * of.middle_bps / 8 / (RM_DATA_BYTES + RM_BYTES)
+    # Cells and their answers, both ways, on the links to the edges and on the one in the middle.
+    cells = 4 * (of.middle_bps + attached * of.edge_bps) / 8 / (RM_DATA_BYTES + RM_BYTES)
     nbp = of.peers * nbp_control_bps(of.flows / of.peers, of.rtt_s)
     nbp_messages = 2 * of.peers * 3 * math.ceil(of.flows / of.peers / 81) / of.rtt_s
     told = []

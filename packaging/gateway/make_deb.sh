@@ -21,7 +21,9 @@ chmod 755 "$root"
 install -Dm755 "$program" "$root/usr/bin/tidegate-gateway"
 strip --remove-section=.comment --remove-section=.note "$root/usr/bin/tidegate-gateway"
 ln -s tidegate-gateway "$root/usr/bin/tidegatectl"
-install -Dm644 "$here/tidegate-gateway.service" "$root/usr/lib/systemd/system/tidegate-gateway.service"
+for unit in tidegate-gateway tidegate-gateway-close; do
+    install -Dm644 "$here/$unit.service" "$root/usr/lib/systemd/system/$unit.service"
+done
 install -Dm644 "$here/tidegate.sysusers" "$root/usr/lib/sysusers.d/tidegate.conf"
 install -Dm644 "$here/tidegate.modules" "$root/usr/lib/modules-load.d/tidegate.conf"
 install -Dm644 "$here/grafana.json" "$root/usr/share/doc/tidegate-gateway/examples/grafana.json"
@@ -84,7 +86,7 @@ case "$1" in configure | abort-upgrade | abort-deconfigure | abort-remove)
     if deb-systemd-helper debian-installed "$unit" && deb-systemd-helper --quiet was-enabled "$unit"; then
         deb-systemd-helper enable "$unit" > /dev/null
     fi
-    deb-systemd-helper update-state "$unit" > /dev/null || true
+    deb-systemd-helper update-state "$unit" tidegate-gateway-close.service > /dev/null || true
     if [ -d /run/systemd/system ]; then
         systemctl --system daemon-reload || true
         modprobe -q tun || true
@@ -99,9 +101,11 @@ cat > "$root/DEBIAN/prerm" <<'X'
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    deb-systemd-invoke stop tidegate-gateway.service || true
-    # Whoever removes it wants the other routes back.
-    [ ! -f /etc/tidegate/gateway.toml ] || tidegate-gateway open /etc/tidegate/gateway.toml || true
+    deb-systemd-invoke stop tidegate-gateway.service tidegate-gateway-close.service || true
+    # Whoever removes it wants the other routes back; why they cannot be had is said, and is no reason to keep the package.
+    if [ -f /etc/tidegate/gateway.toml ] || [ -f /var/lib/tidegate/gateway.json ]; then
+        tidegate-gateway open /etc/tidegate/gateway.toml || true
+    fi
 fi
 X
 cat > "$root/DEBIAN/postrm" <<'X'
@@ -110,7 +114,9 @@ set -e
 if [ "$1" = purge ]; then
     # The user stays, as Debian's users do: files elsewhere, like keys, would be the next one's who gets the number.
     rm -rf /etc/tidegate /var/lib/tidegate
-    if command -v deb-systemd-helper > /dev/null; then deb-systemd-helper purge tidegate-gateway.service > /dev/null; fi
+    if command -v deb-systemd-helper > /dev/null; then
+        deb-systemd-helper purge tidegate-gateway.service tidegate-gateway-close.service > /dev/null
+    fi
 fi
 if [ -d /run/systemd/system ]; then systemctl --system daemon-reload || true; fi
 X

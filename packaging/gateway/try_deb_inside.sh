@@ -4,6 +4,7 @@ set -euo pipefail
 mode=$1
 here=/srv/try
 unit=tidegate-gateway.service
+closing=tidegate-gateway-close.service
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 # Says that a claim holds, or shows why not and ends.
@@ -42,7 +43,9 @@ holds "it installs" dpkg -i $here/1.deb
 holds "its files are those of the package" dpkg --verify tidegate-gateway
 holds "the user is there, and cannot log in" says ":/nonexistent:/usr/sbin/nologin" getent passwd tidegate
 holds "others do not see into /etc/tidegate" is "$(mode_of /etc/tidegate)" "drwxr-x--- root:tidegate"
-holds "nothing is enabled" is "$(systemctl is-enabled $unit 2> /dev/null)" disabled
+for one in $unit $closing; do
+    holds "$one is not enabled" is "$(systemctl is-enabled $one 2> /dev/null)" disabled
+done
 for name in tidegate-gateway tidegatectl; do
     holds "$name has a manual page" gzip -t /usr/share/man/man8/$name.8.gz
     holds "$name completes in bash" bash -c ". /usr/share/bash-completion/completions/$name && complete -p $name"
@@ -79,6 +82,7 @@ if [ "$mode" = chroot ]; then
 else
     group=tidegate
     holds "systemd starts it, and hears that it is ready" systemctl enable --now $unit
+    holds "what closes before there is a network is enabled with it" is "$(systemctl is-enabled $closing)" enabled
     pid() { status_of MainPID; }
 fi
 holds "it answers" until_so says "b     down" tidegatectl status
@@ -125,7 +129,7 @@ if [ "$mode" = chroot ]; then
     start
     holds "the new one answers" until_so says "b     down" tidegatectl status
     gone || { cat $here/log; exit 1; }
-    holds "the way out is open" tidegate-gateway open
+    holds "the way out is open" says "open: " tidegate-gateway open
 else
     holds "it is a new one" not is "$(pid)" "$before"
     holds "with the store of the old" is "$(status_of NFileDescriptorStore)" 3
@@ -133,6 +137,17 @@ else
     systemctl stop $unit
     holds "one that was stopped" dpkg -i $here/2.deb
     holds "stays stopped" not systemctl is-active $unit
+    # As it is while a machine starts, or when the daemon cannot.
+    holds "the way out is open" says "open: " tidegate-gateway open
+    holds "and says if it was" says "none of 2 networks was closed" tidegate-gateway open
+    holds "systemd closes it" systemctl restart $closing
+    holds "for each network" is "$(blackholes)" 2
+    mv /etc/tidegate/gateway.toml $here/aside
+    tidegate-gateway open > /dev/null 2>&1 || true
+    holds "what the daemon had counts where there is no file" is "$(blackholes)" 0
+    holds "also where systemd closes it, which says that it failed" not systemctl restart $closing
+    holds "for each network that was" is "$(blackholes)" 2
+    mv $here/aside /etc/tidegate/gateway.toml
     systemctl start $unit
 fi
 
@@ -144,7 +159,7 @@ holds "configuration and key stay" is "$(sha256sum /etc/tidegate/*)" "$kept"
 holds "others still do not read them" is "$(mode_of /etc/tidegate) $(mode_of /etc/tidegate/key)" "drwxr-x--- root:tidegate -rw------- tidegate:root"
 holds "it is installed again" dpkg -i $here/2.deb
 holds "and takes what is there" says "is right: 1 site (b)" tidegate-gateway check
-[ "$mode" = chroot ] || holds "enabled as it was" is "$(systemctl is-enabled $unit)" enabled
+[ "$mode" = chroot ] || holds "enabled as it was" is "$(systemctl is-enabled $unit $closing | sort -u)" enabled
 holds "it is purged" dpkg -P tidegate-gateway
 [ "$mode" = chroot ] || holds "systemd knows it no more" is "$(status_of LoadState)" not-found
 

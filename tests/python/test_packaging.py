@@ -111,13 +111,14 @@ def test_the_picture_of_the_readme_is_made_by_the_commands_below_it():
 
 # Only systemd judges its units; a machine without it runs none.
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
-def test_systemd_finds_the_unit_little_exposed():
-    unit = ROOT / "packaging/gateway/tidegate-gateway.service"
+@pytest.mark.parametrize("name", ["tidegate-gateway", "tidegate-gateway-close"])
+def test_systemd_finds_the_unit_little_exposed(name):
+    unit = ROOT / f"packaging/gateway/{name}.service"
     # In tenths; a unit without any restriction has 96.
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=25", str(unit)]
     told = subprocess.run(command, capture_output=True, text=True)
     assert told.returncode == 0, told.stdout + told.stderr
-    assert "Overall exposure level for tidegate-gateway.service" in told.stdout
+    assert f"Overall exposure level for {name}.service" in told.stdout
 
 
 # Where `CI` is set, as by `.ci/run`, which installs it, it must be there.

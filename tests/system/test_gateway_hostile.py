@@ -318,11 +318,11 @@ def test_what_it_cannot_have_is_said_with_what_to_do_and_nothing_is_lost(sites):
     text = sites.file("a").read_text()
     cases = []
     # A second daemon: the same in all; with another socket; with another device as well.
+    # The port of the page is waited for.
     cases.append((run, "another daemon answers there"))
     other_socket = text.replace('a.sock"', 'beside.sock"')
     quiet = '[status]\nlisten = ""\n'
     for change, said in (
-        (other_socket, "status.listen"),
         (other_socket + quiet, "gateway.device"),
         (other_socket.replace("user =", 'device = "tidegate1"\nuser =') + quiet, "ss -lunp"),
     ):

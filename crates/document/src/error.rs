@@ -61,6 +61,12 @@ impl ConfigError {
         Self { message, ..self.clone() }
     }
 
+    /// The same, with what is allowed.
+    #[must_use]
+    pub fn helped(self, help: String) -> Self {
+        Self { help, ..self }
+    }
+
     /// The same error, under the circumstances `context`.
     #[must_use]
     pub fn in_context(self, context: &str) -> Self {

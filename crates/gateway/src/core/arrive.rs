@@ -36,9 +36,7 @@ impl<T: Tunnels> Gateway<T> {
         let number = match addressed {
             Addressed::Peer(number) => number,
             Addressed::Reply(bytes) => {
-                if let Some(from) = from.filter(|_| self.replies.len() < REPLIES_MAX) {
-                    self.replies.push_back((from, self.scratch[..bytes].to_vec()));
-                }
+                self.reply(from, bytes);
                 return;
             }
             Addressed::Refused(why) => {
@@ -63,12 +61,33 @@ impl<T: Tunnels> Gateway<T> {
             // Whoever said it may be anywhere.
             Opened::Noted => {}
             Opened::Handshake => self.follow(from, number, now),
+            Opened::Asked => self.answer(from, number, now),
             Opened::Packet(bytes) => {
                 self.follow(from, number, now);
                 self.on_opened(bytes, number, outer, traffic_class, now);
             }
         }
         self.plan_from(number, now);
+    }
+
+    /// The scratch buffer has `bytes` bytes for whoever is at `from`.
+    fn reply(&mut self, from: Option<Ends>, bytes: usize) {
+        if let Some(from) = from.filter(|_| self.replies.len() < REPLIES_MAX) {
+            self.replies.push_back((from, self.scratch[..bytes].to_vec()));
+        }
+    }
+
+    /// Site `number` asks from `from` for a session, and is answered there: it may have moved. Who starts anew knows none of the
+    /// questions that were answered before, and whoever recorded one may say it from anywhere: nobody is followed for a question.
+    fn answer(&mut self, from: Option<Ends>, number: u32, now: Time) {
+        // By way of another site it goes as all else does, and so it does where too many are answered.
+        if from.is_none() || self.replies.len() >= REPLIES_MAX {
+            return;
+        }
+        let said = self.tunnels.tunnel(number).poll(now, &mut self.scratch);
+        if let Some(bytes) = said {
+            self.reply(from, bytes);
+        }
     }
 
     /// Site `number` spoke from `from`: it is there now.

@@ -62,7 +62,7 @@ fn config(here: usize) -> GatewayConfig {
 }
 
 impl<T: Tunnels> Gateway<T> {
-    fn refused(&self) -> u64 {
+    pub(super) fn refused(&self) -> u64 {
         let of_peers = self.peers.iter().flat_map(|peer| &peer.counters.refused);
         of_peers.chain(&self.stray.refused).sum()
     }

@@ -80,6 +80,11 @@ pub struct Store {
 /// Of which a buffer is.
 pub const BUFFER_BYTES: usize = 2048;
 
+/// About how many bytes `buffers` of them take, of both ways.
+pub const fn bytes_of(buffers: u32) -> u64 {
+    2 * buffers as u64 * (BUFFER_BYTES + size_of::<Option<About>>()) as u64
+}
+
 impl Store {
     /// `buffers` of them either way, for `peers` peers.
     pub fn new(buffers: u32, peers: usize) -> Self {

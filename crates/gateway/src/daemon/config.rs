@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod keys;
+mod needs;
 mod reader;
 mod recorded;
 
@@ -26,6 +27,7 @@ use tidegate_parameters::{Bound, bound, family, parameters, words};
 use tidegate_units::{BitRate, Span};
 
 pub use self::keys::{Keys, decode_key, encode_key};
+use self::needs::Written;
 use self::reader::Reader;
 pub use self::recorded::{Recorded, configure};
 use super::rounds::Pace;
@@ -34,6 +36,8 @@ use crate::tunnel::wireguard::{THREADS_MAX, site_id};
 
 /// Where it is looked for.
 pub const DEFAULT_FILE: &str = "/etc/tidegate/gateway.toml";
+/// Where it keeps what outlives it.
+pub const DEFAULT_STATE: &str = "/var/lib/tidegate/gateway.json";
 /// What fits no class has this number, so that there are some before it and some behind.
 const OTHER_CLASS: u8 = 4;
 /// Linux keeps names of devices this short.
@@ -136,7 +140,7 @@ parameters! {
         device: String = "tidegate0".to_owned();
         /// The largest packet inside, if the path takes it. Source: 1500 without what WireGuard and IPv6 add.
         mtu: u16 = 1420 => Bound::between(1280, 1440);
-        /// Packets that it holds at most, 2 kB each; each site may hold its part of them. Source: assumed.
+        /// Packets that it holds at most either way, 4 kB for both; each site may hold its part of them. Source: assumed.
         buffers: u32 = 16_384 => Bound::between(64, 4_194_304);
         /// How many numbers flows have: those that share one share a queue, and all else that is a flow's. Source: assumed; they cost nothing, and
         /// with the 1024 of Linux' fq_codel a call would wait in the queue of one of four downloads in one case of 256.
@@ -157,7 +161,7 @@ parameters! {
         /// Where `tidegatectl` finds it.
         socket: String = super::DEFAULT_SOCKET.to_owned();
         /// Where it keeps what outlives it: its last stamp, and where other sites were heard; empty: nowhere.
-        state: String = "/var/lib/tidegate/gateway.json".to_owned();
+        state: String = DEFAULT_STATE.to_owned();
         /// What it tells and hears of neighbours about what passes on through them: `nbq` or `backpressure`. Default: nothing passes on.
         relay: Option<HopConfig> = None => bound::INSIDE;
     }
@@ -280,6 +284,8 @@ pub struct Plan {
     pub peers: Vec<PeerPlan>,
     /// What of the file a recording has.
     pub recorded: Recorded,
+    /// Where in the file stands what is judged later.
+    written: Written,
     /// For the core; its own name and the seed are missing.
     core: GatewayConfig,
 }
@@ -302,10 +308,16 @@ pub struct PeerPlan {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn read(name: &str, text: &str) -> Result<Plan, ConfigErrors> {
+    understand(name, text, false)
+}
+
+/// The same; of networks `may_be_parts` that are left of wide ones, as a recording has them.
+fn understand(name: &str, text: &str, may_be_parts: bool) -> Result<Plan, ConfigErrors> {
     let document = Document::from_text(name, text, FORMAT)?;
     let mut problems = Problems::default();
     let site = Site { tree: document.root(), section: "", name: "" };
-    let mut reader = Reader { site, problems: &mut problems, listen: None };
+    let written = |keys: &[&str]| site.problem(keys, "", "").resolve(document.sources());
+    let mut reader = Reader { site, problems: &mut problems, listen: None, written: &written, may_be_parts };
     reader.rates_alone();
     if !reader.problems.is_empty() {
         return problems.finish(None, document.sources());
@@ -416,14 +428,6 @@ pub fn literal(text: &str, listen: IpAddr) -> Option<SocketAddr> {
 /// The first address of `name` that a socket at `listen` can reach. It may take long.
 pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
     name.to_socket_addrs().ok()?.find(|address| fits(address, listen))
-}
-
-/// Where `endpoint` is, as far as that can be said before routes change. Names are asked for only where all there is may go through the
-/// tunnel: elsewhere it is not worth the wait.
-pub fn place(endpoint: &str, plan: &Plan) -> Option<SocketAddr> {
-    let is_wide = plan.networks().iter().any(|network| network.prefix_len() <= 1);
-    literal(endpoint, plan.listen.ip())
-        .or_else(|| is_wide.then(|| resolve(endpoint, plan.listen.ip())).flatten())
 }
 
 /// A number that nobody knows, for what is drawn in one life.

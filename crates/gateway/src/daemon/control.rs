@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +30,7 @@ use super::threads::crew::Crew;
 use super::threads::groups::Division;
 use super::threads::owners::Owners;
 use super::threads::share::Share;
-use super::{metrics, page, rights};
+use super::{metrics, page};
 use crate::core::config::GatewayConfig;
 use crate::core::ends::Near;
 use crate::core::peer::State;
@@ -42,6 +41,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const REQUEST_MAX: Span = Span::from_secs(1);
 /// Packet threads say within this that they have heard of a change, and that it is so.
 const ORDER_PATIENCE: Span = Span::from_secs(5);
+/// The status page is tried again so often where somebody else has its port.
+const PAGE_EVERY: Duration = Duration::from_secs(2);
 /// How often the look is kept for the pictures.
 const SECOND: Span = Span::from_secs(1);
 
@@ -152,6 +153,8 @@ impl Manager {
             ));
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
+        plan.require_memory().map_err(|why| why.render())?;
+        plan.require_ways(&plan.known_ends(false)).map_err(|why| why.render())?;
         let written = self.keys.written_since(&plan);
         let moved = Arc::new(plan.moved_from(&self.plan));
         let whole = self.whole(&plan, &moved)?;
@@ -298,36 +301,36 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
     outcome
 }
 
-/// Opens the socket of `tidegatectl` at `path`, for root and `user`.
-///
-/// # Errors
-/// When the system refuses it, or another daemon has it.
-pub fn open_socket(path: &Path, user: &str) -> io::Result<UnixListener> {
-    if UnixStream::connect(path).is_ok() {
-        return Err(io::Error::other(
-            "another daemon answers there; stop it, or choose another `gateway.socket`",
-        ));
+/// Serves the status page at `address` for ever, as soon as nobody else has that: packets do not wait for it.
+/// `opened` is what could be had with the rights of the start.
+pub fn keep_pages(desk: &Desk, address: SocketAddr, mut opened: Option<TcpListener>) {
+    let mut was_told = false;
+    loop {
+        match opened.take().map_or_else(|| TcpListener::bind(address), Ok) {
+            Ok(listener) => {
+                if was_told {
+                    say(Level::Notice, format_args!("status at http://{address}/"));
+                }
+                return serve_pages(desk, &listener);
+            }
+            Err(why) if !was_told => {
+                let help = if why.kind() == io::ErrorKind::AddrInUse {
+                    "; stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`"
+                } else {
+                    ""
+                };
+                say(
+                    Level::Warning,
+                    format_args!(
+                        "status at {address}: {why}{help}; there is no status page until it can be had"
+                    ),
+                );
+                was_told = true;
+            }
+            Err(_) => {}
+        }
+        std::thread::sleep(PAGE_EVERY);
     }
-    // What a daemon left that is gone; nothing else is removed.
-    if path.symlink_metadata().is_ok_and(|about| about.file_type().is_socket()) {
-        let _ = std::fs::remove_file(path);
-    }
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    rights::hand_over(path, user)?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
-}
-
-/// Opens the address of the status page.
-///
-/// # Errors
-/// When the system refuses it.
-pub fn open_status(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address)
 }
 
 /// What answers need.
@@ -378,7 +381,7 @@ pub fn serve(desk: &Desk, socket: &UnixListener) {
 }
 
 /// Answers browsers and Prometheus at `listener`, for ever: users of the machine, who may be slow, keep nobody but each other waiting.
-pub fn serve_pages(desk: &Desk, listener: &TcpListener) {
+fn serve_pages(desk: &Desk, listener: &TcpListener) {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {

@@ -10,6 +10,7 @@ use super::config;
 use super::control::{Shares, lock};
 use super::log::{Level, say};
 use super::order::Order;
+use super::routes;
 use super::state::Keeper;
 use crate::core::peer::State;
 
@@ -48,6 +49,11 @@ pub fn keep_house(shares: &Shares, mut keeper: Keeper) {
     }
 }
 
+/// The network of `plan` that takes datagrams to `end`, as far as the kernel says.
+fn swallowed(plan: &config::Plan, end: SocketAddr) -> Option<ipnet::IpNet> {
+    routes::taken(end.ip(), &plan.networks(), &plan.device).ok().flatten()
+}
+
 /// Looks up names of sites that are down, several at once: at the start, when `wakes` says that they may be others, and twice a minute, for
 /// ever. A resolver that does not answer keeps nobody waiting.
 pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
@@ -76,6 +82,21 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
             });
             for (&(number, name, site), at) in some.iter().zip(found) {
                 match at {
+                    Some(endpoint) if swallowed(&plan, endpoint).is_some() => {
+                        if unknown.insert(name.clone())
+                            && let Some(network) = swallowed(&plan, endpoint)
+                        {
+                            let ip = endpoint.ip();
+                            let site = &site.name;
+                            say(
+                                Level::Warning,
+                                format_args!(
+                                    "site {site}: {name} is {ip}, in {network}, which goes through the tunnel, and so would datagrams to it: \
+                                     it is not looked for there. Give it a way of its own (`ip route add {ip} via ROUTER`)"
+                                ),
+                            );
+                        }
+                    }
                     Some(endpoint) => {
                         unknown.remove(name);
                         if site.endpoint != Some(endpoint) {

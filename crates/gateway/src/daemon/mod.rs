@@ -33,6 +33,7 @@ pub mod rights;
 pub mod rounds;
 pub mod routes;
 pub mod run;
+mod socket;
 pub mod state;
 pub mod threads;
 

@@ -6,15 +6,17 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::{Shell, generate};
+use ipnet::IpNet;
 
 use super::client::{ask, connect, measure, table};
-use super::config::{DEFAULT_FILE, decode_key, encode_key};
+use super::config::{DEFAULT_FILE, DEFAULT_STATE, decode_key, encode_key};
 use super::log::{Level, say, show};
 use super::state::made_before;
 use super::{DEFAULT_SOCKET, explain, parity, routes, run};
@@ -83,6 +85,11 @@ enum GatewayCommand {
     Completion {
         /// Which.
         shell: Shell,
+    },
+    /// Drop packets for other sites from now on, before the daemon runs: for the start of a machine.
+    Close {
+        #[command(flatten)]
+        named: Named,
     },
     /// Take the routes away that drop packets for other sites while the daemon does not run.
     Open {
@@ -225,14 +232,81 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
         GatewayCommand::Completion { shell } => {
             complete(shell, &mut Gateway::command(), "tidegate-gateway")?;
         }
-        GatewayCommand::Open { named } => {
-            let plan = super::config::open(&named.file()).map_err(|why| why.render())?;
-            routes::open(&plan.networks());
-            // And what an earlier file said.
-            routes::open(&made_before(plan.state.as_deref()).networks);
-        }
+        GatewayCommand::Close { named } => close(&named.file())?,
+        GatewayCommand::Open { named } => open(&named.file())?,
     }
     Ok(0)
+}
+
+/// What routes were asked of the system, which refused it.
+fn refused(why: &io::Error) -> String {
+    if why.kind() == io::ErrorKind::PermissionDenied {
+        "routes: this needs the rights of root (CAP_NET_ADMIN)".to_owned()
+    } else {
+        format!("routes: {why}")
+    }
+}
+
+fn listed(networks: &[IpNet]) -> String {
+    networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the file at `path` is wrong, the networks that a daemon had before are closed, if they were.
+fn close(path: &Path) -> Result<(), String> {
+    let plan = super::config::open(path);
+    let (networks, is_closed) = if let Ok(plan) = &plan {
+        (plan.networks(), plan.is_closed)
+    } else {
+        let made = made_before(Some(Path::new(DEFAULT_STATE)));
+        (made.networks, made.is_closed)
+    };
+    if is_closed {
+        routes::close(&networks).map_err(|why| refused(&why))?;
+    }
+    let said = match (networks.is_empty(), is_closed) {
+        (true, _) => "nothing is closed: no network is known\n".to_owned(),
+        (false, true) => format!("closed until a daemon runs: {}\n", listed(&networks)),
+        (false, false) => "nothing is closed: `fail.daemon_stops` is `open`\n".to_owned(),
+    };
+    show(&said)?;
+    plan.map(|_| ()).map_err(|why| format!("{}\nwhat a daemon had before counts", why.render().trim_end()))
+}
+
+/// And what an earlier file said, as far as a daemon has kept it.
+fn open(path: &Path) -> Result<(), String> {
+    let plan = super::config::open(path);
+    let (socket, state, mut networks) = match &plan {
+        Ok(plan) => (PathBuf::from(&plan.socket), plan.state.clone(), plan.networks()),
+        Err(_) => (PathBuf::from(DEFAULT_SOCKET), Some(PathBuf::from(DEFAULT_STATE)), Vec::new()),
+    };
+    if UnixStream::connect(&socket).is_ok() {
+        return Err(
+            "the daemon runs, and what is closed is closed for it: stop it first (`systemctl stop tidegate-gateway`)"
+                .to_owned(),
+        );
+    }
+    for network in made_before(state.as_deref()).networks {
+        if !networks.contains(&network) {
+            networks.push(network);
+        }
+    }
+    let opened = routes::open(&networks).map_err(|why| refused(&why))?;
+    let mut said = if opened.is_empty() {
+        format!("none of {} networks was closed\n", networks.len())
+    } else {
+        format!("open: {}\n", listed(&opened))
+    };
+    let left = routes::closed().map_err(|why| refused(&why))?;
+    if !left.is_empty() {
+        let _ = writeln!(
+            said,
+            "note: {} stay closed, for another gateway, or for what a file said of which no state is left (`ip route del blackhole NETWORK`)",
+            listed(&left)
+        );
+    }
+    show(&said)?;
+    plan.map(|_| ())
+        .map_err(|why| format!("{}\nwhat a daemon had before was opened", why.render().trim_end()))
 }
 
 fn control(cli: Control) -> Result<(), String> {

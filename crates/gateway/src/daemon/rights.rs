@@ -13,7 +13,7 @@ use nix::unistd::{User, chown, geteuid, setgroups, setresgid, setresuid};
 /// # Errors
 /// When rights cannot be given away: who keeps them must not go on.
 pub fn give_away(name: &str) -> io::Result<Given> {
-    let mut given = Given { user: None };
+    let mut given = Given { user: None, is_root: false };
     let now = geteuid();
     given.user = User::from_uid(now)?.map(|user| user.name).filter(|user| user == name);
     if now.is_root() && !name.is_empty() {
@@ -29,6 +29,7 @@ pub fn give_away(name: &str) -> io::Result<Given> {
         caps::clear(None, set).map_err(|why| io::Error::other(why.to_string()))?;
     }
     prctl::set_no_new_privs()?;
+    given.is_root = geteuid().is_root();
     Ok(given)
 }
 
@@ -37,6 +38,8 @@ pub fn give_away(name: &str) -> io::Result<Given> {
 pub struct Given {
     /// Who the process is, if it is who it should be; none: who it was.
     pub user: Option<String>,
+    /// Whether that is root, who has files without any capability.
+    pub is_root: bool,
 }
 
 /// What was made at `path` is `name`'s from now on, if there is such a user. Who is that user already has made what is its own, and

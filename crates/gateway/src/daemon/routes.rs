@@ -20,6 +20,8 @@ use super::state::Made;
 /// Of both routes; the lower goes first. Routes without one, of IPv4, go before both: they are the operator's own word.
 const METRIC_OVER: u64 = 10;
 const METRIC_CLOSED: u64 = 11;
+/// Who made a route that drops, as `ip route` shows it (`proto`): no other program's number in iproute2's `rt_protos`.
+const PROTOCOL: &str = "116";
 
 fn ip(arguments: &[&str]) -> io::Result<String> {
     let output = Command::new("ip").args(arguments).output().map_err(|why| {
@@ -54,17 +56,44 @@ pub fn close(networks: &[IpNet]) -> io::Result<()> {
     networks.iter().try_for_each(|network| behind("replace", network))
 }
 
-/// The opposite; routes that are not there are no failure.
-pub fn open(networks: &[IpNet]) {
+/// The opposite: those that were closed, and are not any more.
+///
+/// # Errors
+/// When the system refuses it. Routes that are not there are no failure.
+pub fn open(networks: &[IpNet]) -> io::Result<Vec<IpNet>> {
+    let mut opened = Vec::new();
     for network in networks {
-        let _ = behind("del", network);
+        match behind("del", network) {
+            Ok(()) => opened.push(*network),
+            // ESRCH.
+            Err(why) if why.to_string().contains("No such process") => {}
+            Err(why) => return Err(why),
+        }
     }
+    Ok(opened)
 }
 
 /// The route that drops what is for `network`.
 fn behind(change: &str, network: &IpNet) -> io::Result<()> {
     let (text, metric) = (network.to_string(), METRIC_CLOSED.to_string());
-    ip(&[family(network), "route", change, "blackhole", &text, "metric", &metric]).map(|_| ())
+    let mut arguments = vec![family(network), "route", change, "blackhole", &text, "metric", &metric];
+    if change == "replace" {
+        arguments.extend(["proto", PROTOCOL]);
+    }
+    ip(&arguments).map(|_| ())
+}
+
+/// All networks that daemons have closed here, of this file or another one.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn closed() -> io::Result<Vec<IpNet>> {
+    let mut found = Vec::new();
+    for (family, whole) in [("-4", IpNet::from(Ipv4Net::default())), ("-6", Ipv6Net::default().into())] {
+        let said = ip(&["-j", family, "route", "show", "type", "blackhole", "proto", PROTOCOL])?;
+        found.extend(routes(&said, whole).into_iter().map(|one| one.network));
+    }
+    Ok(found)
 }
 
 /// The largest packet of `device`.
@@ -98,7 +127,10 @@ pub fn set_up(device: &str, addresses: &[IpNet], networks: &[IpNet]) -> io::Resu
 
 /// Takes away what a daemon before has `made` and `plan` does not say any more: of the device, if it is still there, and before
 /// [`set_up`], for with the first address of a network the kernel takes its others away. What is not there is no failure.
-pub fn clear(before: &Made, now: &Made) {
+///
+/// # Errors
+/// When a route that drops cannot be taken away.
+pub fn clear(before: &Made, now: &Made) -> io::Result<()> {
     let gone = |then: &[IpNet], still: &[IpNet]| {
         then.iter().filter(|one| !still.contains(one)).copied().collect::<Vec<_>>()
     };
@@ -112,7 +144,7 @@ pub fn clear(before: &Made, now: &Made) {
             let _ = ip(&[family(&address), "address", "del", &address.to_string(), "dev", &now.device]);
         }
     }
-    open(&networks);
+    open(&networks).map(|_| ())
 }
 
 /// What `ip` says of one route.
@@ -185,6 +217,19 @@ fn is_apart(found: &[Route], taker: &IpNet, device: &str) -> bool {
 pub fn past(network: &IpNet, device: &str) -> io::Result<Option<String>> {
     let first = shown("exact", network)?.into_iter().min_by_key(|one| one.metric);
     Ok(first.and_then(|one| one.device).filter(|name| name != device))
+}
+
+/// Parts of `network` that leave by other devices, for routes that are narrower go first: with the devices.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn parts_past(network: &IpNet, device: &str) -> io::Result<Vec<(IpNet, String)>> {
+    Ok(parts(shown("root", network)?, network, device))
+}
+
+fn parts(found: Vec<Route>, network: &IpNet, device: &str) -> Vec<(IpNet, String)> {
+    let narrower = found.into_iter().filter(|one| one.network.prefix_len() > network.prefix_len());
+    narrower.filter_map(|one| Some((one.network, one.device.filter(|name| name != device)?))).collect()
 }
 
 /// By which devices packets leave: of each other end and address of ours in `ways`, in this order. What is missing has no way.
@@ -263,6 +308,18 @@ mod tests {
         assert!(apart(3..4, "198.51.0.0/16") && !apart(3..4, "198.51.100.0/28"));
         assert!(apart(4..5, "198.51.100.0/28") && !apart(0..1, "128.0.0.0/1"));
         assert!(!is_apart(&of(4..5), &net("198.51.0.0/16"), "eth0"), "a way over the device itself is none");
+    }
+
+    #[test]
+    fn parts_that_leave_by_another_device_are_named_with_it() {
+        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
+        let past = |network: &str, device: &str| {
+            let found = parts(of(1..5), &net(network), device);
+            found.into_iter().map(|(part, name)| format!("{part} {name}")).collect::<Vec<_>>()
+        };
+        assert_eq!(past("198.51.0.0/16", "tidegate0"), ["198.51.100.0/24 eth1", "198.51.100.7/32 eth0"]);
+        assert_eq!(past("198.51.0.0/16", "eth1"), ["198.51.100.7/32 eth0"]);
+        assert!(past("198.51.100.7/32", "tidegate0").is_empty(), "one as wide is for `past`");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -35,7 +36,7 @@ use super::threads::crew::{Crew, Post, all_go_on};
 use super::threads::groups::Division;
 use super::threads::owners::Owners;
 use super::threads::share::Share;
-use super::{rights, routes};
+use super::{rights, routes, socket};
 use crate::tunnel::wireguard::{Known, WireguardTunnels};
 
 /// How often it looks whether packet threads are alive, where systemd does not say.
@@ -72,8 +73,14 @@ fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
 /// Why it cannot, for people.
 pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), String> {
     let plan = config::open(path).map_err(|why| why.render())?;
+    plan.require_ways(&plan.known_ends(true)).map_err(|why| why.render())?;
+    // Before anything that may fail: packets for other sites go no other way in no instant, and whatever becomes of the start.
+    if plan.is_closed {
+        refused("routes", routes::close(&plan.networks()))?;
+    }
     let mut keys = Keys::default();
     keys.load(&plan).map_err(|why| why.render())?;
+    plan.require_memory().map_err(|why| why.render())?;
     let division = Division::new(plan.outline(), plan.threads, None);
     let recorded =
         record.map(|(_, site)| recording::thread_of(site, &plan.names(), &division)).transpose()?;
@@ -88,25 +95,16 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
 
     // With the rights that it has now.
     let file = record.map(|(file, _)| new_file(file)).transpose()?;
-    let socket = refused(&plan.socket, control::open_socket(Path::new(&plan.socket), &plan.user))?;
-    let shown = "stop what has the port (`ss -ltnp` shows it), or choose another `status.listen`";
-    let open_status = |at| {
-        refused(format!("status at {at}"), advised(control::open_status(at), io::ErrorKind::AddrInUse, shown))
-    };
-    let status = plan.status.map(open_status).transpose()?;
-    stay_apart(path, &plan)?;
-    // Closed first, so that there is no instant in which packets go another way.
-    let networks = plan.networks();
-    if plan.is_closed {
-        refused("routes", routes::close(&networks))?;
-    }
+    let socket = refused(&plan.socket, socket::open(Path::new(&plan.socket), &plan.user))?;
+    let status = plan.status.map(|at| (at, TcpListener::bind(at).ok()));
     let mut kept = Kept::take(&plan.device, &Udp::addresses(plan.listen), plan.threads);
     let queues = kept.queues();
     let is_kept = !queues.is_empty();
     let tuns =
         if is_kept { queues.into_iter().map(Tun::from_descriptor).collect() } else { make_device(&plan)? };
     let advice = "stop what has the port (`ss -lunp` shows it), or choose another `gateway.listen`";
-    let sockets = kept.patiently(|kept| Udp::all(plan.listen, plan.threads, |at| kept.sockets(at)));
+    let mut hear = || kept.patiently(|kept| Udp::all(plan.listen, plan.threads, |at| kept.sockets(at)));
+    let sockets = when_it_is_there(&plan, &signals, &mut hear);
     let sockets = advised(sockets, io::ErrorKind::AddrInUse, advice);
     let Opened { of_threads: sockets, steered } =
         refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
@@ -123,16 +121,22 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         state::prepare(remembered, &plan.user);
     }
     let given = refused("rights cannot be given away", rights::give_away(&plan.user))?;
-    say(
-        Level::Info,
-        match &given.user {
-            Some(user) => format!("runs as {user}, without capabilities"),
-            None => format!(
-                "there is no user `{}`, or no right to become it: the same user, without capabilities",
-                plan.user
+    match &given.user {
+        _ if given.is_root => say(
+            Level::Warning,
+            format_args!(
+                "runs as root, without capabilities, for there is no other user `{}`: files of root are its own. Make the user (`useradd \
+                 --system {}`), or choose another `gateway.user`",
+                plan.user,
+                if plan.user.is_empty() || plan.user == "root" { "tidegate" } else { &plan.user }
             ),
-        },
-    );
+        ),
+        Some(user) => say(Level::Info, format_args!("runs as {user}, without capabilities")),
+        None => say(
+            Level::Info,
+            format_args!("has no right to become `{}`: the same user, without capabilities", plan.user),
+        ),
+    }
 
     let opened: Vec<(Tun, Vec<Udp>)> = tuns.into_iter().zip(sockets).collect();
     let descriptors = opened.iter().map(|(tun, udp)| (tun.as_fd(), udp.iter().map(AsFd::as_fd).collect()));
@@ -155,9 +159,9 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let began = clock::now();
     let (shares, history) = (Arc::clone(&manager), Mutex::default());
     let desk = Arc::new(Desk { shares, crew: Arc::clone(&crew), name: name(), began, history });
-    if let Some(listener) = status {
+    if let Some((at, listener)) = status {
         let pages = Arc::clone(&desk);
-        thread::spawn(move || control::serve_pages(&pages, &listener));
+        thread::spawn(move || control::keep_pages(&pages, at, listener));
     }
     thread::spawn(move || control::serve(&desk, &socket));
     let homes = Arc::clone(&manager);
@@ -188,36 +192,49 @@ pub fn new_file(path: &Path) -> Result<File, String> {
     })
 }
 
-/// What the daemon sends to other ends must not come back to it as packets of hosts.
-///
-/// # Errors
-/// When it would, for people. No route was changed then.
-fn stay_apart(path: &Path, plan: &Plan) -> Result<(), String> {
-    let networks = plan.networks();
-    for (name, peer) in plan.names().iter().zip(&plan.peers) {
-        let Some(end) = peer.endpoint.as_ref().and_then(|end| config::place(end, plan)) else { continue };
-        if let Some(network) = refused("routes", routes::taken(end.ip(), &networks, &plan.device))? {
-            let ip = end.ip();
-            return Err(format!(
-                "{}: sites.{name}.endpoint: {ip} is in {network}, which goes through the tunnel, and so would its datagrams; give it a way \
-                 of its own (`ip route add {ip} via ROUTER`), or take smaller networks",
-                path.display()
-            ));
+/// What `hear` opens, as soon as this machine has the address at which it is to listen, which a network may bring later.
+fn when_it_is_there<T>(
+    plan: &Plan,
+    signals: &SignalFd,
+    hear: &mut dyn FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let mut was_told = false;
+    loop {
+        match hear() {
+            Err(why) if why.kind() == io::ErrorKind::AddrNotAvailable => {
+                if !was_told {
+                    say(
+                        Level::Warning,
+                        format_args!(
+                            "{}: this machine does not have this address; it is waited for (`gateway.listen = \"[::]:51820\"` hears at all)",
+                            plan.listen
+                        ),
+                    );
+                    was_told = true;
+                }
+                let mut waits = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+                // A signal ends it, and stays to be read.
+                if poll(&mut waits, PollTimeout::from(1000_u16)).is_ok_and(|signalled| signalled > 0) {
+                    return Err(why);
+                }
+            }
+            outcome => return outcome,
         }
     }
-    Ok(())
 }
 
 /// Addresses of the device and routes over it, in place of those that a daemon before has made.
 fn make_ways(plan: &Plan) -> io::Result<Made> {
     let networks = plan.networks();
-    let made = Made { device: plan.device.clone(), addresses: plan.addresses.clone(), networks };
-    routes::clear(&state::made_before(plan.state.as_deref()), &made);
+    let (device, addresses) = (plan.device.clone(), plan.addresses.clone());
+    let made = Made { device, addresses, networks, is_closed: plan.is_closed };
+    routes::clear(&state::made_before(plan.state.as_deref()), &made)?;
     if !plan.is_closed {
-        routes::open(&made.networks);
+        routes::open(&made.networks)?;
     }
     routes::set_up(&made.device, &made.addresses, &made.networks)?;
     tell_past(&made.networks, &made.device);
+    tell_closed(&made.networks);
     Ok(made)
 }
 
@@ -233,6 +250,40 @@ fn tell_past(networks: &[IpNet], device: &str) {
                 ),
             );
         }
+        // All there is has narrower routes wherever a machine has a network, and that is meant.
+        if network.prefix_len() <= 1 {
+            continue;
+        }
+        let parts = routes::parts_past(network, device).unwrap_or_default();
+        if let Some((part, other)) = parts.first() {
+            let more = match parts.len() {
+                1 => String::new(),
+                some => format!(" (and {} more)", some - 1),
+            };
+            say(
+                Level::Warning,
+                format_args!(
+                    "{part} of {network} leaves by {other}{more}, in clear text, for a narrower route goes first: a network of this machine's own? Each \
+                     is at one site; `ip route show root {network}` shows them"
+                ),
+            );
+        }
+    }
+}
+
+/// Says which networks are closed here by another gateway, or by this one when its file was another and it kept no state.
+fn tell_closed(networks: &[IpNet]) {
+    let others = routes::closed().unwrap_or_default().into_iter().filter(|one| !networks.contains(one));
+    let others: Vec<String> = others.map(|one| one.to_string()).collect();
+    if !others.is_empty() {
+        say(
+            Level::Notice,
+            format_args!(
+                "packets for {} are dropped here too, and not by this file: by another gateway's, or by what this one's was before (`ip route del \
+                 blackhole NETWORK`)",
+                others.join(", ")
+            ),
+        );
     }
 }
 
@@ -365,5 +416,6 @@ fn name() -> String {
 pub fn check(path: &Path) -> Result<Plan, String> {
     let plan = config::open(path).map_err(|why| why.render())?;
     Keys::default().load(&plan).map_err(|why| why.render())?;
+    plan.require_memory().map_err(|why| why.render())?;
     Ok(plan)
 }

@@ -49,6 +49,8 @@ pub struct Made {
     pub networks: Vec<IpNet>,
     /// What the device is called by.
     pub addresses: Vec<IpNet>,
+    /// Whether what is for the networks is dropped while it does not run.
+    pub is_closed: bool,
 }
 
 /// See the module.
@@ -77,7 +79,9 @@ impl State {
             all.filter_map(|one| one.as_str()?.parse().ok()).collect()
         };
         let device = said.get("device").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let made = Made { device, networks: nets("networks"), addresses: nets("addresses") };
+        // Earlier ones did not say it, and most were.
+        let is_closed = said.get("closed").and_then(Value::as_bool).unwrap_or(true);
+        let made = Made { device, networks: nets("networks"), addresses: nets("addresses"), is_closed };
         Some(Self { stamp, places: places.filter_map(place).collect(), made })
     }
 
@@ -86,8 +90,13 @@ impl State {
         let places: BTreeMap<String, String> =
             self.places.iter().map(|(key, at)| (encode_key(key), at.to_string())).collect();
         let texts = |nets: &[IpNet]| nets.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let Made { device, networks, addresses } = &self.made;
-        let made = json!({ "device": device, "networks": texts(networks), "addresses": texts(addresses) });
+        let Made { device, networks, addresses, is_closed } = &self.made;
+        let made = json!({
+            "device": device,
+            "networks": texts(networks),
+            "addresses": texts(addresses),
+            "closed": is_closed,
+        });
         let whole =
             json!({ "version": VERSION, "stamp_ns": self.stamp.as_nanos(), "places": places, "made": made });
         format!("{whole}\n").into_bytes()
@@ -113,14 +122,13 @@ impl State {
     /// # Errors
     /// When the system refuses it; the old one is there then.
     pub fn store(&self, path: &Path) -> io::Result<()> {
-        let beside = path.with_extension("new");
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&beside)
-            .and_then(|mut file| file.write_all(&self.encode()).and_then(|()| file.sync_all()))
+        let beside = beside(path);
+        // What a life left that ended while it wrote. A link is removed, and not what it leads to.
+        let _ = fs::remove_file(&beside);
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let written = (&file)
+            .write_all(&self.encode())
+            .and_then(|()| file.sync_all())
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             // It may be half of one, on a disk that has no room.
@@ -128,6 +136,13 @@ impl State {
         }
         written
     }
+}
+
+/// Where the next state is written: a name that nobody else gives.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tidegate-new");
+    PathBuf::from(name)
 }
 
 /// What a daemon that had its state at `path` made of the machine, as far as that can be known.
@@ -269,6 +284,7 @@ mod tests {
             device: "tidegate0".to_owned(),
             networks: vec![net("10.2.0.0/24"), net("fd00::/64")],
             addresses: vec![net("10.9.0.1/24")],
+            is_closed: true,
         };
         let state = State { stamp: Span::from_nanos(1_764_037_260_123_456_789), places, made };
         state.store(&path).expect("there is room");
@@ -286,7 +302,8 @@ mod tests {
     #[test]
     fn a_state_of_an_earlier_version_of_the_program_and_places_that_are_none_are_read_as_far_as_they_go() {
         let early = State::decode(b"{\"version\":1,\"stamp_ns\":5}").expect("it is one");
-        assert_eq!(early, State { stamp: Span::from_nanos(5), ..State::default() });
+        let made = Made { is_closed: true, ..Made::default() };
+        assert_eq!(early, State { stamp: Span::from_nanos(5), made, ..State::default() });
         let odd = b"{\"version\":1,\"stamp_ns\":5,\"places\":{\"no key\":\"192.0.2.1:1\",\"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\":7}}";
         assert_eq!(State::decode(odd), Some(early));
     }
@@ -303,16 +320,19 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_room_keeps_the_old_one() {
-        // Every write to this device fails for lack of room.
-        let folder = folder("full");
+    fn what_stands_beside_is_not_written_and_who_cannot_write_keeps_the_old_one() {
+        let folder = folder("beside");
         let path = folder.join("state.json");
-        let old = State { stamp: Span::from_secs(1), ..State::default() };
-        old.store(&path).expect("there is room");
-        std::os::unix::fs::symlink("/dev/full", folder.join("state.new")).expect("there is room");
-        let refused = State { stamp: Span::from_secs(2), ..State::default() }.store(&path);
-        assert_eq!(refused.map_err(|why| why.kind()), Err(io::ErrorKind::StorageFull));
-        assert_eq!(State::load(&path).expect("it is one"), Some(old));
+        let state = |seconds| State { stamp: Span::from_secs(seconds), ..State::default() };
+        let stranger = folder.join("state.new");
+        fs::write(&stranger, "somebody's").expect("there is room");
+        std::os::unix::fs::symlink(&stranger, beside(&path)).expect("there is room");
+        state(1).store(&path).expect("there is room");
+        assert_eq!(fs::read_to_string(&stranger).expect("it is there"), "somebody's");
+        // What cannot be removed, and cannot be a file.
+        fs::create_dir(beside(&path)).expect("there is room");
+        assert_eq!(state(2).store(&path).map_err(|why| why.kind()), Err(io::ErrorKind::AlreadyExists));
+        assert_eq!(State::load(&path).expect("it is one"), Some(state(1)));
         fs::remove_dir_all(folder).expect("it is ours");
     }
 

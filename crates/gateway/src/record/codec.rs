@@ -154,6 +154,7 @@ pub(super) fn put_opened(out: &mut Vec<u8>, foretold: u32, opened: Opened, begin
         Opened::Handshake => out.push(1),
         Opened::Noted => out.push(2),
         Opened::Refused(why) => out.extend([3, why as u8]),
+        Opened::Asked => out.push(4),
     }
 }
 
@@ -309,6 +310,7 @@ impl Reader<'_> {
                 1 => Answer::Opened(Opened::Handshake, Kept::default()),
                 2 => Answer::Opened(Opened::Noted, Kept::default()),
                 3 => Answer::Opened(Opened::Refused(self.refusal()?), Kept::default()),
+                4 => Answer::Opened(Opened::Asked, Kept::default()),
                 _ => return Err(UNKNOWN),
             },
             SAID => Answer::Said(self.0.u16()?),

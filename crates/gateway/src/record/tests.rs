@@ -371,6 +371,7 @@ fn any_answer() -> impl Strategy<Value = Answer> {
         prop::option::of(any::<u16>()).prop_map(Answer::Sealed),
         opened,
         Just(other(Opened::Handshake)),
+        Just(other(Opened::Asked)),
         Just(other(Opened::Noted)),
         any_refusal().prop_map(move |why| other(Opened::Refused(why))),
         any::<u16>().prop_map(Answer::Said),

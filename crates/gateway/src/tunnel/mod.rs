@@ -60,6 +60,9 @@ pub enum Opened {
     Packet(usize),
     /// Something between the tunnels' ends. What is to be said to it, [`Tunnel::poll`] says.
     Handshake,
+    /// The other end asks for a session, which [`Tunnel::poll`] answers; now, or when somebody heard it who repeats it: where the other end
+    /// is shows what comes in that session.
+    Asked,
     /// The same, of which it is not certain that the other end said it: it does not tell where that is.
     Noted,
     /// It counts for nothing.

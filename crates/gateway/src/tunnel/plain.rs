@@ -210,7 +210,7 @@ impl PlainTunnel {
         let tag = self.tag(&response[..RESPONSE_BYTES - 8]);
         response[RESPONSE_BYTES - 8..].copy_from_slice(&tag.to_le_bytes());
         self.response = Some(response);
-        Opened::Handshake
+        Opened::Asked
     }
 
     fn on_response(&mut self, bytes: &[u8], now: Time) -> Opened {

@@ -10,6 +10,8 @@
 //!   the wall clock. `now` says when to ask the library again.
 //! - Packets are padded to 16 bytes beyond the largest packet as well, so that both ends count alike.
 //! - Whoever wants a session asks for it for ever, not for 90 s: a gateway has nobody who would ask again.
+//! - Whoever asks for a session is answered where that came from, and is followed there when something comes in the session; WireGuard
+//!   follows the question (section 6.5), which an end that has started anew cannot tell from a recorded one.
 //! - An initiation with an old stamp is refused, as there; but where nothing else comes of the other end after it, we ask for a session. A
 //!   machine whose clock was set back would have none before its clock is right again. Who repeats an initiation of an
 //!   end that is silent brings us to a handshake every 5 s, with nobody but that end.
@@ -31,7 +33,7 @@ use tidegate_units::{Span, Time};
 
 use self::gate::Gate;
 pub use self::gate::{Handshake, Judgement, Known};
-pub use self::keys::{PeerKeys, PrivateKey, site_id};
+pub use self::keys::{PeerKeys, PrivateKey, is_somebodys, site_id};
 use self::names::Names;
 pub use self::names::{PEERS_MAX, THREAD_AT, THREAD_MASK, THREADS_MAX, thread_of};
 use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
@@ -46,6 +48,9 @@ const ASK_BACK_EVERY: Span = Span::from_secs(5);
 const PENDING_MAX: usize = 4;
 /// Of a message that the library writes by itself.
 const MESSAGE_BYTES: usize = 148;
+/// Types of messages (section 5.4).
+const INITIATION: u8 = 1;
+const DATA: u8 = 4;
 /// A padded packet is no longer.
 const PACKET_BYTES_MAX: usize = 2048;
 
@@ -142,7 +147,7 @@ impl Tunnel for WireguardTunnel {
         if datagram.is_empty() || room.len() < needed {
             return Opened::Refused(Refusal::Malformed);
         }
-        let is_data = datagram[0] == 4;
+        let is_data = datagram[0] == DATA;
         let opened = match self.tunn.decapsulate(Some(from.ip()), datagram, room) {
             TunnResult::WriteToTunnelV4(packet, _) | TunnResult::WriteToTunnelV6(packet, _) => {
                 Opened::Packet(packet.len())
@@ -153,7 +158,7 @@ impl Tunnel for WireguardTunnel {
                 if self.pending.len() < PENDING_MAX {
                     self.pending.push_back(answer.to_vec());
                 }
-                Opened::Handshake
+                if datagram[0] == INITIATION { Opened::Asked } else { Opened::Handshake }
             }
             TunnResult::Err(why) => {
                 // It has the other end's key: it is old, or the other end's clock was set back.
@@ -166,10 +171,11 @@ impl Tunnel for WireguardTunnel {
         if opened != Opened::Noted {
             self.suspected = None;
         }
-        if opened == Opened::Handshake {
+        let is_handshake = matches!(opened, Opened::Handshake | Opened::Asked);
+        if is_handshake {
             self.known.add(from.ip());
         }
-        if !self.is_up || opened == Opened::Handshake {
+        if !self.is_up || is_handshake {
             self.look();
         }
         opened

@@ -371,10 +371,10 @@ impl Peer {
         at
     }
 
-    /// The bounds of the rate are `rate` from now on, as a neighbour asks for or no more.
+    /// The rate is no more than `rate` from now on, as a neighbour asks for, but what is assured.
     pub fn limit(&mut self, rate: BitRate, now: Time) {
         let RateConfig { floor, max, .. } = self.site.rate;
-        self.border.set_bounds(floor.min(rate), max.min(rate), now);
+        self.border.set_bounds(floor, rate.min(max).max(floor), now);
     }
 }
 

@@ -232,3 +232,28 @@ fn what_is_said_of_many_flows_is_divided_so_that_every_path_takes_it() {
     let most = crate::tunnel::sealed_bytes(mtu::BASE.into());
     assert!(longest(0) > most / 2 && longest(0) <= most, "{} of {most}", longest(0));
 }
+
+#[test]
+fn who_says_again_what_a_site_has_asked_is_answered_and_not_followed() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 500);
+    let (.., asked) = world.wire.iter().find(|(to, ..)| *to == 1).cloned().expect("it has asked");
+    // The one that was asked starts anew, and knows of no question; somebody else has kept it.
+    world.gateways[1] = start(1, 2, config(1, 2, Some(&path()), None), world.now);
+    let elsewhere = SocketAddr::new(IpAddr::from([198, 51, 100, 66]), 6);
+    let heard = Input::Wan { from: elsewhere.into(), traffic_class: 0, datagram: &asked };
+    world.gateways[1].handle(heard, world.now);
+    assert_eq!(world.gateways[1].refused(), 0, "it is genuine");
+    let mut room = [0; BUFFER_BYTES];
+    let mut answers = 0;
+    while let Some(output) = world.gateways[1].poll_output(world.now, &mut room) {
+        let Output::Wan { to, .. } = output else { continue };
+        answers += usize::from(to.far == elsewhere);
+    }
+    assert_eq!(answers, 1);
+    assert_eq!(world.gateways[1].status()[0].endpoint, Some(address(0)));
+    world.delivered.clear();
+    world.load(0, 1, 8000);
+    assert!(world.delivered.len() > 2000, "the site itself is heard: {}", world.delivered.len());
+    assert_eq!(world.gateways[1].status()[0].endpoint, Some(address(0)));
+}

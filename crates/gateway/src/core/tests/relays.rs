@@ -49,3 +49,16 @@ fn what_a_relays_queues_drop_is_told_and_not_kept() {
     let dropped = world.gateways[1].status()[0].drops.total();
     assert!(dropped > 1000, "{dropped}");
 }
+
+#[test]
+fn a_neighbour_that_asks_for_less_than_is_assured_gets_no_less() {
+    let mut world = World::two(Some(&path()));
+    world.load(0, 1, 1000);
+    let floor = world.gateways[0].config.sites[0].rate.floor;
+    let now = world.now;
+    for asked in [BitRate::from_bps(1), BitRate::ZERO, floor] {
+        world.gateways[0].peers[0].limit(asked, now);
+        let rate = world.gateways[0].status()[0].links[0].rate;
+        assert_eq!(rate, floor, "{asked}");
+    }
+}

@@ -46,29 +46,30 @@ impl Keys {
     /// # Errors
     /// When a file cannot be read, is no key, or others may read it; when a site has the own key.
     pub fn load(&mut self, plan: &Plan) -> Result<(), ConfigErrors> {
-        for file in files(plan) {
+        let wrong = |at: &ConfigError, message: String, help: String| {
+            Err(ConfigErrors::from(at.saying(message).helped(help)))
+        };
+        let gateway = std::iter::once((&plan.private_key_file, &plan.written.private_key_file));
+        let shared = plan.peers.iter().zip(&plan.written.sites);
+        let shared = shared.filter_map(|(peer, [_, at, _])| Some((peer.shared_file.as_ref()?, at)));
+        for (file, at) in gateway.chain(shared) {
             if file.trim().is_empty() {
                 // Recordings have none, so that files are not refused for it before it is to be read.
-                let is_own = *file == plan.private_key_file;
-                let key = if is_own { "gateway.private_key_file" } else { "preshared_key_file" };
                 let help = "like \"/etc/tidegate/key\", which `tidegatectl keygen` writes".to_owned();
-                let why = ConfigError::without_place(key.to_owned(), "names no file".to_owned(), help);
-                return Err(ConfigErrors::from(why));
+                return wrong(at, "names no file".to_owned(), help);
             }
             if !self.0.contains_key(file) {
-                let secret = read_secret(Path::new(file))
-                    .map_err(|(why, help)| ConfigError::without_place(file.clone(), why, help))?;
-                self.0.insert(file.clone(), secret);
+                match read_secret(Path::new(file)) {
+                    Ok(secret) => self.0.insert(file.clone(), secret),
+                    Err((why, help)) => return wrong(at, format!("{file} {why}"), help),
+                };
             }
         }
         // As it is where the keys of a pair were written the wrong way round.
         let own = self.private(plan).public();
-        if let Some(at) = plan.peers.iter().position(|peer| peer.public == own) {
-            return Err(ConfigErrors::from(ConfigError::without_place(
-                format!("sites.{}.public_key", plan.names()[at]),
-                "is the key of this gateway itself".to_owned(),
-                "the one that `tidegatectl keygen` showed at the other site".to_owned(),
-            )));
+        if let Some(site) = plan.peers.iter().position(|peer| peer.public == own) {
+            let help = "the one that `tidegatectl keygen` showed at the other site".to_owned();
+            return wrong(&plan.written.sites[site][0], "is the key of this gateway itself".to_owned(), help);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use ipnet::IpNet;
 use tidegate_document::error::Problems;
 use tidegate_document::tree::Table;
-use tidegate_document::{Site, suggest};
+use tidegate_document::{ConfigError, Site, suggest};
 use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::edge::nbp::RoundTrip;
 use tidegate_mechanism::queue::{CodelConfig, ManagerConfig};
@@ -20,10 +20,10 @@ use tidegate_units::{BitRate, Limit, Span};
 use super::super::rounds::Pace;
 use super::{
     ClassTable, Control, DEVICE_BYTES_MAX, File, GatewayTable, OTHER_CLASS, PeerPlan, Plan, Recorded,
-    SiteTable, WhenStopped, decode_key, endpoint,
+    SiteTable, WhenStopped, Written, decode_key, endpoint,
 };
 use crate::core::config::{ClassConfig, GatewayConfig, LINKS_MAX, SiteConfig};
-use crate::tunnel::wireguard::site_id;
+use crate::tunnel::wireguard::{is_somebodys, site_id};
 
 /// What is read, and what is wrong with it.
 pub(super) struct Reader<'a> {
@@ -31,6 +31,10 @@ pub(super) struct Reader<'a> {
     pub problems: &'a mut Problems,
     /// Where datagrams come in, once that is read.
     pub listen: Option<IpAddr>,
+    /// Whether networks may be what is left of wide ones, without those of other sites.
+    pub may_be_parts: bool,
+    /// The place in the file of what stands at these keys.
+    pub written: &'a dyn Fn(&[&str]) -> ConfigError,
 }
 
 impl Reader<'_> {
@@ -94,16 +98,7 @@ impl Reader<'_> {
                 self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
             })
             .collect();
-        if let Some(wrong) =
-            addresses.iter().find(|one| one.addr().is_multicast() || one.addr().is_loopback())
-        {
-            let message = format!("{wrong} is no address of one machine");
-            self.say(
-                &["gateway", "address"],
-                message,
-                "one of a network that nobody else has, like \"10.9.0.1/24\"",
-            );
-        }
+        self.judge_addresses(&addresses);
         let device = &gateway.device;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if device.is_empty()
@@ -122,6 +117,9 @@ impl Reader<'_> {
         } else {
             let address: Option<SocketAddr> =
                 self.parse(&["status", "listen"], &status.listen, "address with a port", "127.0.0.1:9586");
+            if address.is_some_and(|address| address.port() == 0) {
+                self.say(&["status", "listen"], "has no port", "like \"127.0.0.1:9586\"; \"\" for no page");
+            }
             if address.is_some_and(|address| !address.ip().is_loopback()) {
                 self.say(
                     &["status", "listen"],
@@ -143,6 +141,14 @@ impl Reader<'_> {
             }
         }
         self.compare(file, &names);
+        let of_site = |name: &str| {
+            ["public_key", "preshared_key_file", "endpoint"].map(|key| (self.written)(&["sites", name, key]))
+        };
+        let written = Written {
+            private_key_file: (self.written)(&["gateway", "private_key_file"]),
+            buffers: (self.written)(&["gateway", "buffers"]),
+            sites: sites.iter().map(|site: &SiteConfig| of_site(&site.name)).collect(),
+        };
         if file.sites.is_empty() {
             self.say(&["gateway"], "there is no site to go to", "a table like [sites.b] with its public_key");
         }
@@ -161,6 +167,7 @@ impl Reader<'_> {
             is_closed: fail.daemon_stops == WhenStopped::Closed,
             peers,
             recorded: Recorded::new(self.site.tree),
+            written,
             core: GatewayConfig {
                 id: 0,
                 address4: addresses.iter().find_map(of_v4),
@@ -184,9 +191,33 @@ impl Reader<'_> {
             let help = "one that other sites can know, like \"[::]:51820\"";
             self.say(&["gateway", "listen"], "has no port", help);
         }
+        if let Some(at) = listen.filter(|at| at.ip().is_multicast()) {
+            let message = format!("{} is no address of one machine", at.ip());
+            self.say(&["gateway", "listen"], message, "like \"[::]:51820\"");
+        }
         if gateway.socket.trim().is_empty() {
             let help = format!("like \"{}\"", super::super::DEFAULT_SOCKET);
             self.say(&["gateway", "socket"], "names no file", help);
+        }
+    }
+
+    /// The own addresses inside.
+    fn judge_addresses(&mut self, addresses: &[IpNet]) {
+        let help = "one of a network that nobody else has, like \"10.9.0.1/24\"";
+        let keys = ["gateway", "address"];
+        for (at, one) in addresses.iter().enumerate() {
+            let ip = one.addr();
+            // A network of two addresses or one has none that are not a machine's; one of IPv6 has no broadcasts.
+            let has_others = one.max_prefix_len() - one.prefix_len() > 1;
+            if special(&IpNet::from(ip)).is_some() {
+                self.say(&keys, format!("{one} is no address of one machine"), help);
+            } else if has_others && ip == one.network() {
+                self.say(&keys, format!("{one} is a network, and no address in it"), help);
+            } else if has_others && ip.is_ipv4() && ip == one.broadcast() {
+                self.say(&keys, format!("{one} is the broadcast of its network"), help);
+            } else if addresses[..at].iter().any(|other| other.addr() == ip) {
+                self.say(&keys, format!("{ip} is there twice"), "once");
+            }
         }
     }
 
@@ -250,6 +281,10 @@ impl Reader<'_> {
         if public.is_none() {
             self.say(&key("public_key"), "is no key", "44 characters, as `tidegatectl keygen` shows them");
         }
+        if public.is_some_and(|public| !is_somebodys(&public)) {
+            let help = "the one that `tidegatectl keygen` showed at the other site";
+            self.say(&key("public_key"), "is nobody's: everybody could make a session with it", help);
+        }
         if let Some(endpoint) = &table.endpoint
             && let Err((why, help)) = endpoint::judge(endpoint, self.listen)
         {
@@ -263,6 +298,10 @@ impl Reader<'_> {
                 let host = IpNet::from(network.addr());
                 let help = format!("\"{}\" for the network, \"{host}\" for this host alone", network.trunc());
                 self.say(&key("networks"), message, help);
+            }
+            if let Some(what) = special(&network).filter(|_| !self.may_be_parts) {
+                let message = format!("{network} is {what}, which no site has");
+                self.say(&key("networks"), message, "what is behind the other site");
             }
             Some(network.trunc())
         });
@@ -384,6 +423,22 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// What `network` is where no machine behind another site may have it: all of it is something else.
+fn special(network: &IpNet) -> Option<&'static str> {
+    const SPECIAL: [(&str, &str); 7] = [
+        ("0.0.0.0/32", "no address"),
+        ("127.0.0.0/8", "this machine itself"),
+        ("224.0.0.0/4", "of groups"),
+        ("255.255.255.255/32", "of all machines of a network"),
+        // `::`, `::1`, and addresses of IPv4 that are written as ones of IPv6.
+        ("::/64", "of this machine alone, or addresses of IPv4"),
+        ("fe80::/10", "of one link"),
+        ("ff00::/8", "of groups"),
+    ];
+    let within = |text: &str| text.parse::<IpNet>().is_ok_and(|whole| whole.contains(network));
+    SPECIAL.into_iter().find_map(|(whole, what)| within(whole).then_some(what))
 }
 
 /// What is due before the next round of work goes with this one, unless the file says how much may: it would go with the next one

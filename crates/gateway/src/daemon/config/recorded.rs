@@ -105,7 +105,8 @@ fn part(tree: &Tree, keys: &[&str]) -> Table {
 /// # Errors
 /// When its configuration is wrong, for people.
 pub fn configure(begin: &Begin) -> Result<GatewayConfig, String> {
-    let plan = super::read("the recording's configuration", &begin.text).map_err(|why| why.render())?;
+    let plan =
+        super::understand("the recording's configuration", &begin.text, true).map_err(|why| why.render())?;
     let Plan { core, .. } = plan;
     Ok(core)
 }

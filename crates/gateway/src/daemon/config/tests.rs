@@ -50,6 +50,54 @@ fn what_is_said_of_one_rate_moves_the_others_where_they_are_not_said() {
     assert_eq!(rates("{ floor = \"5Mbit\" }"), [5000, 5000, 10_000_000]);
 }
 
+/// The text with this in place of that is refused, with this message.
+fn is_refused((from, to, expected): (&str, &str, &str)) {
+    let text = TEXT.replacen(from, to, 1);
+    assert!(text != TEXT, "{from}");
+    let said = errors(&text);
+    assert!(said.contains(expected), "{said}\n{expected}");
+}
+
+#[test]
+fn what_no_machine_or_site_can_have_is_refused() {
+    let cases = [
+        (
+            "10.9.0.1/24",
+            "10.9.0.0/24",
+            "gateway.toml:3:11: gateway.address: 10.9.0.0/24 is a network, and no address in it",
+        ),
+        ("10.9.0.1/24", "10.9.0.255/24", "gateway.address: 10.9.0.255/24 is the broadcast of its network"),
+        ("fd00:9::1/64", "10.9.0.1/16", "gateway.address: 10.9.0.1 is there twice (once)"),
+        ("fd00:9::1/64", "fe80::1/64", "gateway.address: fe80::1/64 is no address of one machine"),
+        (
+            "[sites.b]",
+            "listen = \"[ff02::1]:51820\"\n[sites.b]",
+            "gateway.toml:4:10: gateway.listen: ff02::1 is no address of one machine",
+        ),
+        (
+            "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            "gateway.toml:5:14: sites.b.public_key: is nobody's: everybody could make a session with it",
+        ),
+        (
+            "10.2.0.0/24",
+            "127.0.0.0/24",
+            "gateway.toml:7:12: sites.b.networks: 127.0.0.0/24 is this machine itself, which no site has",
+        ),
+        ("10.2.0.0/24", "239.1.0.0/16", "239.1.0.0/16 is of groups, which no site has"),
+        ("10.2.0.0/24", "255.255.255.255/32", "is of all machines of a network, which no site has"),
+        ("fd00:2::/64", "fe80::/64", "fe80::/64 is of one link, which no site has"),
+        ("fd00:2::/64", "::ffff:a02:0/120", "of this machine alone, or addresses of IPv4, which no site has"),
+    ];
+    for case in cases {
+        is_refused(case);
+    }
+    for whole in ["0.0.0.0/0", "::/0", "128.0.0.0/1", "224.0.0.0/3", "fd00::/8"] {
+        let text = TEXT.replace("fd00:2::/64", whole);
+        assert!(read("g", &text).is_ok(), "{whole} has more than what is special");
+    }
+}
+
 #[test]
 fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
     let cases = [
@@ -130,15 +178,15 @@ fn what_is_wrong_has_file_line_and_key_and_says_what_is_allowed() {
             "gateway.toml:5:14: sites.b.public_key: is no key (44 characters, as `tidegatectl keygen` shows them)",
         ),
     ];
-    for (from, to, expected) in cases {
-        let text = TEXT.replacen(from, to, 1);
-        assert!(text != TEXT, "{from}");
-        let said = errors(&text);
-        assert!(said.contains(expected), "{said}\n{expected}");
+    for case in cases {
+        is_refused(case);
     }
     assert!(
         errors(&format!("{TEXT}[status]\nlisten = '0.0.0.0:9586'\n"))
             .contains("status.listen: is seen from elsewhere")
+    );
+    assert!(
+        errors(&format!("{TEXT}[status]\nlisten = '127.0.0.1:0'\n")).contains("status.listen: has no port")
     );
     assert!(errors(&format!("{TEXT}via = 'c'\n")).contains("sites.b.via: there is no site `c` (allowed: b)"));
     assert!(errors(&format!("{TEXT}control = 'iecc'\n")).contains("did you mean `iec`?"));
@@ -197,6 +245,7 @@ fn keys_that_others_may_read_are_refused() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     let said = Keys::default().load(&plan).unwrap_err().to_string();
     assert!(said.contains("may be read by others (its mode is 640)") && said.contains("chmod 600"), "{said}");
+    assert!(said.starts_with("g:2:20: gateway.private_key_file: "), "{said}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let mut keys = Keys::default();
     keys.load(&plan).unwrap();
@@ -208,6 +257,12 @@ fn keys_that_others_may_read_are_refused() {
     assert!(keys.written_since(&plan).is_empty());
     fs::write(&file, KEY.replacen("AAEC", "AAEB", 1)).unwrap();
     assert_eq!(keys.written_since(&plan), [file.to_str().unwrap()]);
+    let shared = format!(
+        "{}preshared_key_file = \"/none\"\n",
+        TEXT.replace("/etc/tidegate/key", file.to_str().unwrap())
+    );
+    let missing = keys.load(&read("g", &shared).unwrap()).unwrap_err().to_string();
+    assert!(missing.starts_with("g:9:22: sites.b.preshared_key_file: /none cannot be read"), "{missing}");
     // Once read it is known, for later there are no rights to.
     fs::remove_dir_all(&folder).unwrap();
     keys.load(&plan).unwrap();
@@ -227,5 +282,18 @@ fn what_cannot_change_while_it_runs_is_told_by_key() {
     for wrong in ["0", "17", "1.5", "'two'", "-1"] {
         let said = errors(&threads(wrong));
         assert!(said.contains("gateway.toml:2:11: gateway.threads: "), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn memory_that_no_machine_gives_is_refused_before_it_is_taken() {
+    let mut plan = read("g", &TEXT.replacen("[gateway]\n", "[gateway]\nbuffers = 64\n", 1)).unwrap();
+    assert!(plan.require_memory().is_ok());
+    // More than addresses of a process.
+    plan.core.buffers = u32::MAX;
+    let few = usize::try_from(crate::core::store::bytes_of(u32::MAX)).unwrap();
+    if Vec::<u8>::new().try_reserve_exact(few).is_err() {
+        let said = plan.require_memory().unwrap_err().to_string();
+        assert!(said.starts_with("g:2:11: gateway.buffers: this machine does not give"), "{said}");
     }
 }

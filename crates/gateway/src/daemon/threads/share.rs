@@ -176,7 +176,8 @@ mod tests {
             let mut seen = std::collections::BTreeSet::new();
             for ((bits, length), site) in networks {
                 let net = Ipv4Net::new(Ipv4Addr::new(bits, bits.rotate_left(3), 0, 0), length).unwrap().trunc();
-                if seen.insert(net) {
+                let is_nobodys = net.addr().is_loopback() || (net.addr().is_multicast() && length > 3);
+                if !is_nobodys && seen.insert(net) {
                     of_site[site].insert(net.to_string());
                 }
             }
@@ -199,7 +200,7 @@ mod tests {
                 let own = division.sites(thread);
                 let (config, text) = share(&plan, threads, thread);
                 let read = configure(&Begin { text, ..Begin::default() });
-                prop_assert!(own.is_empty() || read.is_ok());
+                prop_assert!(own.is_empty() || read.is_ok(), "{}", read.unwrap_err());
                 let part = routes(&config);
                 for &(high, low) in &ends {
                     let end = IpAddr::from([high, low, 1, 1]);

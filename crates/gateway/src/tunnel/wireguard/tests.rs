@@ -247,7 +247,7 @@ fn who_was_heard_before_is_heard_while_strangers_take_all_there_is() {
     let asked = initiation(&mut there);
     let at = address(1);
     assert_eq!(here.addressed(&asked, at, Time::ZERO, &mut opening), Addressed::Peer(0));
-    assert_eq!(here.tunnel(0).open(&asked, at, Time::ZERO, &mut opening), Opened::Handshake);
+    assert_eq!(here.tunnel(0).open(&asked, at, Time::ZERO, &mut opening), Opened::Asked);
     let stranger = initiation(&mut ends(7, 0));
     let mut judged = |from: u32| {
         let from = SocketAddr::from((Ipv4Addr::from(from), 9));
@@ -412,7 +412,7 @@ fn who_has_no_session_stamps_anew_and_who_has_one_goes_on() {
         assert_eq!(length, 148);
         let heard =
             gateways[0].tunnel(0).open(&room[..length], address(1), Time::ZERO, &mut [0; BUFFER_BYTES]);
-        assert_eq!(heard, Opened::Handshake);
+        assert_eq!(heard, Opened::Asked);
         fresh.restamp();
     }
 }

@@ -1,0 +1,76 @@
+//! What a configuration that is right asks of the machine: ways to other ends, and memory.
+
+use std::net::SocketAddr;
+
+use tidegate_document::{ConfigError, ConfigErrors};
+
+use super::super::routes;
+use super::{Plan, literal, resolve};
+use crate::core::store;
+
+/// Places in the file, which say nothing yet.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub private_key_file: ConfigError,
+    pub buffers: ConfigError,
+    /// By site: `public_key`, `preshared_key_file` and `endpoint`.
+    pub sites: Vec<[ConfigError; 3]>,
+}
+
+impl Plan {
+    /// Where sites are that the file gives an address; and that it gives a name, if `asks` and all there is may go through the tunnel:
+    /// elsewhere it is not worth the wait before packets go, and who looks names up looks at the way as well.
+    pub fn known_ends(&self, asks: bool) -> Vec<Option<SocketAddr>> {
+        let asks = asks && self.networks().iter().any(|network| network.prefix_len() <= 1);
+        let listen = self.listen.ip();
+        let place =
+            |text: &String| literal(text, listen).or_else(|| asks.then(|| resolve(text, listen)).flatten());
+        self.peers.iter().map(|peer| peer.endpoint.as_ref().and_then(place)).collect()
+    }
+
+    /// What the daemon sends to the other `ends` must not come back to it as packets of hosts.
+    ///
+    /// # Errors
+    /// When it would, as routes are now.
+    pub fn require_ways(&self, ends: &[Option<SocketAddr>]) -> Result<(), ConfigErrors> {
+        let networks = self.networks();
+        for (end, [.., at]) in ends.iter().zip(&self.written.sites) {
+            let Some(ip) = end.map(|end| end.ip()) else { continue };
+            let wrong = |message: String, help: String| ConfigErrors::from(at.saying(message).helped(help));
+            let taken = routes::taken(ip, &networks, &self.device);
+            let taken = taken
+                .map_err(|why| wrong(format!("which way {ip} has is not known: {why}"), String::new()))?;
+            if let Some(network) = taken {
+                return Err(wrong(
+                    format!(
+                        "{ip} is in {network}, which goes through the tunnel, and so would its datagrams"
+                    ),
+                    format!(
+                        "give it a way of its own (`ip route add {ip} via ROUTER`), or take smaller networks"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this machine gives as much memory as `buffers` are: who takes them without a question is ended by the system.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn require_memory(&self) -> Result<(), ConfigErrors> {
+        let bytes = store::bytes_of(self.core.buffers);
+        let mut asks = Vec::<u8>::new();
+        let is_given = usize::try_from(bytes).is_ok_and(|bytes| asks.try_reserve_exact(bytes).is_ok());
+        // Else the compiler may leave out what is taken and given back.
+        std::hint::black_box(&asks);
+        if is_given {
+            return Ok(());
+        }
+        let message =
+            format!("this machine does not give {} MB for {} packets", bytes / 1_000_000, self.core.buffers);
+        Err(ConfigErrors::from(
+            self.written.buffers.saying(message).helped("fewer; 16384 take 80 MB".to_owned()),
+        ))
+    }
+}

@@ -38,7 +38,9 @@ for package in "$first" "$second"; do
     python3 "$here/../licenses.py" gateway --check "$work/licenses" --program "$program"
 done
 # In tenths.
-systemd-analyze security --offline=true --no-pager --threshold=25 "$here/tidegate-gateway.service" | tail -1
+for unit in "$here"/*.service; do
+    systemd-analyze security --offline=true --no-pager --threshold=25 "$unit" | tail -1
+done
 
 if [ -z "$base" ]; then
     base=$work/base.tar

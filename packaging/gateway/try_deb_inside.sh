@@ -44,7 +44,7 @@ holds "its files are those of the package" dpkg --verify tidegate-gateway
 holds "the user is there, and cannot log in" says ":/nonexistent:/usr/sbin/nologin" getent passwd tidegate
 holds "others do not see into /etc/tidegate" is "$(mode_of /etc/tidegate)" "drwxr-x--- root:tidegate"
 for one in $unit $closing; do
-    holds "$one is not enabled" is "$(systemctl is-enabled $one 2> /dev/null)" disabled
+    holds "$one is not enabled" is "$(systemctl is-enabled "$one" 2> /dev/null)" disabled
 done
 for name in tidegate-gateway tidegatectl; do
     holds "$name has a manual page" gzip -t /usr/share/man/man8/$name.8.gz

@@ -25,6 +25,7 @@ for unit in tidegate-gateway tidegate-gateway-close; do
     install -Dm644 "$here/$unit.service" "$root/usr/lib/systemd/system/$unit.service"
 done
 install -Dm644 "$here/tidegate.sysusers" "$root/usr/lib/sysusers.d/tidegate.conf"
+install -Dm644 "$here/tidegate.networkd" "$root/usr/lib/systemd/networkd.conf.d/tidegate.conf"
 install -Dm644 "$here/tidegate.modules" "$root/usr/lib/modules-load.d/tidegate.conf"
 install -Dm644 "$here/grafana.json" "$root/usr/share/doc/tidegate-gateway/examples/grafana.json"
 for page in tidegate-gateway tidegatectl; do

@@ -148,6 +148,17 @@ else
     holds "also where systemd closes it, which says that it failed" not systemctl restart $closing
     holds "for each network that was" is "$(blackholes)" 2
     mv $here/aside /etc/tidegate/gateway.toml
+    # Who sets up links takes away what it does not know, unless it is told not to.
+    ip link add outside type veth peer name beyond
+    ip link set beyond up
+    printf '[Match]\nName=outside\n[Network]\nAddress=192.0.2.1/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n' > /etc/systemd/network/outside.network
+    systemctl start systemd-networkd
+    holds "networkd has set up a link" until_so says 192.0.2.1 ip address show dev outside
+    holds "and is done" until_so grep -q ADMIN_STATE=configured "/run/systemd/netif/links/$(cat /sys/class/net/outside/ifindex)"
+    holds "it leaves the routes that drop" is "$(blackholes)" 2
+    systemctl stop systemd-networkd.socket systemd-networkd
+    ip link del outside
+    rm /etc/systemd/network/outside.network
     systemctl start $unit
 fi
 

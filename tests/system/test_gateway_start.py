@@ -32,6 +32,14 @@ def gateway(sites: TwoSites, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(whole, capture_output=True, text=True, timeout=20)
 
 
+def as_service(sites: TwoSites) -> subprocess.CompletedProcess[str]:
+    """As systemd starts it."""
+    whole = sites.within(
+        "a", "env", "NOTIFY_SOCKET=/run/nobody", str(sites.program), "run", str(sites.file("a"))
+    )
+    return subprocess.run(whole, capture_output=True, text=True, timeout=20)
+
+
 def is_closed(sites: TwoSites) -> bool:
     return f"blackhole {BEHIND} proto 116 metric 11" in ip(sites, "route", "show")
 
@@ -48,11 +56,24 @@ def test_a_start_that_fails_leaves_nothing_open(sites):
     assert not is_closed(sites)
     key = sites.folder / "a.key"
     key.chmod(0o644)
+    said = f"gateway.private_key_file: {key} may be read by others"
     ended = gateway(sites, "run", str(sites.file("a")))
     assert ended.returncode == 1
-    assert f"gateway.private_key_file: {key} may be read by others" in ended.stderr
+    assert said in ended.stderr
     assert f"--> {sites.file('a')}:2:20" in ended.stderr
+    assert not is_closed(sites), "who starts it by hand may need the network to mend it"
+    ended = as_service(sites)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert "`tidegate-gateway open` lets them go other ways" in ended.stderr
     assert is_closed(sites)
+    # What was closed by a file that says it no more is known.
+    file = sites.file("a")
+    right = file.read_text()
+    file.write_text(right.replace(f'["{BEHIND}"]', '["10.44.0.0/16"]'))
+    assert as_service(sites).returncode == 1
+    opened = gateway(sites, "open", str(file)).stdout
+    assert opened == f"open: 10.44.0.0/16, {BEHIND}\n"
 
 
 def test_the_port_of_the_page_is_nobodys_but_packets_do_not_wait_for_it(sites):
@@ -89,7 +110,7 @@ def test_an_address_that_a_network_brings_later_is_waited_for(sites):
     sites.start("a")
     time.sleep(1)
     sites.daemons["a"].terminate()
-    assert sites.daemons["a"].wait(timeout=5) == 1
+    assert sites.daemons["a"].wait(timeout=5) == 0
 
 
 def test_it_is_closed_before_it_runs_and_opened_when_it_does_not(sites):

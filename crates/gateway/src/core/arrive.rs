@@ -80,6 +80,10 @@ impl<T: Tunnels> Gateway<T> {
     /// Site `number` asks from `from` for a session, and is answered there: it may have moved. Who starts anew knows none of the
     /// questions that were answered before, and whoever recorded one may say it from anywhere: nobody is followed for a question.
     fn answer(&mut self, from: Option<Ends>, number: u32, now: Time) {
+        if self.peers[number as usize].endpoint.is_none() {
+            // It speaks first: anywhere is better than nowhere.
+            self.follow(from, number, now);
+        }
         // By way of another site it goes as all else does, and so it does where too many are answered.
         if from.is_none() || self.replies.len() >= REPLIES_MAX {
             return;

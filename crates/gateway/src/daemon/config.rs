@@ -311,13 +311,13 @@ pub fn read(name: &str, text: &str) -> Result<Plan, ConfigErrors> {
     understand(name, text, false)
 }
 
-/// The same; of networks `may_be_parts` that are left of wide ones, as a recording has them.
-fn understand(name: &str, text: &str, may_be_parts: bool) -> Result<Plan, ConfigErrors> {
+/// The same, also of what a recording has.
+fn understand(name: &str, text: &str, is_recorded: bool) -> Result<Plan, ConfigErrors> {
     let document = Document::from_text(name, text, FORMAT)?;
     let mut problems = Problems::default();
     let site = Site { tree: document.root(), section: "", name: "" };
     let written = |keys: &[&str]| site.problem(keys, "", "").resolve(document.sources());
-    let mut reader = Reader { site, problems: &mut problems, listen: None, written: &written, may_be_parts };
+    let mut reader = Reader { site, problems: &mut problems, listen: None, written: &written, is_recorded };
     reader.rates_alone();
     if !reader.problems.is_empty() {
         return problems.finish(None, document.sources());

@@ -154,7 +154,12 @@ impl Manager {
         }
         self.keys.load(&plan).map_err(|why| why.render())?;
         plan.require_memory().map_err(|why| why.render())?;
-        plan.require_ways(&plan.known_ends(false)).map_err(|why| why.render())?;
+        // What has not changed is where it was, whatever routes are there just now.
+        let mut ends = plan.known_ends(false);
+        for (end, (new, old)) in ends.iter_mut().zip(plan.peers.iter().zip(&self.plan.peers)) {
+            *end = end.filter(|_| new.endpoint != old.endpoint);
+        }
+        plan.require_ways(&ends).map_err(|why| why.render())?;
         let written = self.keys.written_since(&plan);
         let moved = Arc::new(plan.moved_from(&self.plan));
         let whole = self.whole(&plan, &moved)?;
@@ -302,11 +307,11 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
 }
 
 /// Serves the status page at `address` for ever, as soon as nobody else has that: packets do not wait for it.
-/// `opened` is what could be had with the rights of the start.
-pub fn keep_pages(desk: &Desk, address: SocketAddr, mut opened: Option<TcpListener>) {
-    let mut was_told = false;
+/// `opened` is what became of it with the rights of the start.
+pub fn keep_pages(desk: &Desk, address: SocketAddr, opened: io::Result<TcpListener>) {
+    let (mut was_told, mut opened) = (false, Some(opened));
     loop {
-        match opened.take().map_or_else(|| TcpListener::bind(address), Ok) {
+        match opened.take().unwrap_or_else(|| TcpListener::bind(address)) {
             Ok(listener) => {
                 if was_told {
                     say(Level::Notice, format_args!("status at http://{address}/"));

@@ -57,7 +57,8 @@ fn swallowed(plan: &config::Plan, end: SocketAddr) -> Option<ipnet::IpNet> {
 /// Looks up names of sites that are down, several at once: at the start, when `wakes` says that they may be others, and twice a minute, for
 /// ever. A resolver that does not answer keeps nobody waiting.
 pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
-    let mut unknown = BTreeSet::new();
+    // Of which it was said already.
+    let (mut unknown, mut inside) = (BTreeSet::new(), BTreeSet::new());
     loop {
         let (look, plan) = {
             let manager = lock(shares);
@@ -81,13 +82,11 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
                 asks.into_iter().map(|one| one.and_then(|one| one.join().ok()).flatten()).collect()
             });
             for (&(number, name, site), at) in some.iter().zip(found) {
-                match at {
-                    Some(endpoint) if swallowed(&plan, endpoint).is_some() => {
-                        if unknown.insert(name.clone())
-                            && let Some(network) = swallowed(&plan, endpoint)
-                        {
-                            let ip = endpoint.ip();
-                            let site = &site.name;
+                match at.map(|at| (at, swallowed(&plan, at))) {
+                    Some((endpoint, Some(network))) => {
+                        unknown.remove(name);
+                        if inside.insert(name.clone()) {
+                            let (ip, site) = (endpoint.ip(), &site.name);
                             say(
                                 Level::Warning,
                                 format_args!(
@@ -97,8 +96,9 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
                             );
                         }
                     }
-                    Some(endpoint) => {
+                    Some((endpoint, None)) => {
                         unknown.remove(name);
+                        inside.remove(name);
                         if site.endpoint != Some(endpoint) {
                             say(
                                 Level::Notice,

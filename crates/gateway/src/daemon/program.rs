@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use super::client::{ask, connect, measure, table};
 use super::config::{DEFAULT_FILE, DEFAULT_STATE, decode_key, encode_key};
 use super::log::{Level, say, show};
-use super::state::made_before;
+use super::state::{self, made_before};
 use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
@@ -254,19 +254,20 @@ fn listed(networks: &[IpNet]) -> String {
 /// Where the file at `path` is wrong, the networks that a daemon had before are closed, if they were.
 fn close(path: &Path) -> Result<(), String> {
     let plan = super::config::open(path);
-    let (networks, is_closed) = if let Ok(plan) = &plan {
-        (plan.networks(), plan.is_closed)
-    } else {
-        let made = made_before(Some(Path::new(DEFAULT_STATE)));
-        (made.networks, made.is_closed)
+    let networks = match &plan {
+        Ok(plan) if plan.is_closed => {
+            let networks = plan.networks();
+            state::note_closed(plan.state.as_deref(), &plan.user, &networks);
+            routes::close(&networks).map(|()| networks)
+        }
+        Ok(_) => Ok(Vec::new()),
+        Err(_) => state::close_as_before(Path::new(DEFAULT_STATE)),
     };
-    if is_closed {
-        routes::close(&networks).map_err(|why| refused(&why))?;
-    }
-    let said = match (networks.is_empty(), is_closed) {
-        (true, _) => "nothing is closed: no network is known\n".to_owned(),
-        (false, true) => format!("closed until a daemon runs: {}\n", listed(&networks)),
-        (false, false) => "nothing is closed: `fail.daemon_stops` is `open`\n".to_owned(),
+    let networks = networks.map_err(|why| refused(&why))?;
+    let said = if networks.is_empty() {
+        "nothing is closed: no network is known, or `fail.daemon_stops` is `open`\n".to_owned()
+    } else {
+        format!("closed until a daemon runs: {}\n", listed(&networks))
     };
     show(&said)?;
     plan.map(|_| ()).map_err(|why| format!("{}\nwhat a daemon had before counts", why.render().trim_end()))

@@ -51,26 +51,31 @@ const fn family(network: &IpNet) -> &'static str {
 /// From now on packets for `networks` are dropped where no better route is.
 ///
 /// # Errors
-/// When the system refuses it.
+/// When the system refuses it for one of them; the others are closed.
 pub fn close(networks: &[IpNet]) -> io::Result<()> {
-    networks.iter().try_for_each(|network| behind("replace", network))
+    networks.iter().map(|network| behind("replace", network)).fold(Ok(()), io::Result::and)
 }
 
 /// The opposite: those that were closed, and are not any more.
 ///
 /// # Errors
-/// When the system refuses it. Routes that are not there are no failure.
+/// When the system refuses it for one of them; the others are open. Routes that are not there are no failure.
 pub fn open(networks: &[IpNet]) -> io::Result<Vec<IpNet>> {
-    let mut opened = Vec::new();
+    let (mut opened, mut outcome) = (Vec::new(), Ok(()));
     for network in networks {
         match behind("del", network) {
             Ok(()) => opened.push(*network),
-            // ESRCH.
-            Err(why) if why.to_string().contains("No such process") => {}
-            Err(why) => return Err(why),
+            Err(why) if is_absence(&why.to_string()) => {}
+            Err(why) => outcome = outcome.and(Err(why)),
         }
     }
-    Ok(opened)
+    outcome.map(|()| opened)
+}
+
+/// Whether what `ip` said of a route that was to be taken away means that there is none: ESRCH, with or without the kernel's own
+/// words, or a family of addresses that the machine does not have.
+fn is_absence(said: &str) -> bool {
+    ["No such process", "FIB table does not exist", "not supported"].iter().any(|words| said.contains(words))
 }
 
 /// The route that drops what is for `network`.
@@ -166,7 +171,9 @@ fn routes(text: &str, whole: IpNet) -> Vec<Route> {
             host if !host.contains('/') => IpNet::from(host.parse::<IpAddr>().ok()?),
             network => network.parse().ok()?,
         };
-        let device = one["dev"].as_str().filter(|_| one["type"] != "blackhole").map(str::to_owned);
+        // What drops, or says that it does not go on, leaves by none, whatever device is told.
+        let goes_on = one.get("type").is_none_or(|kind| kind == "unicast");
+        let device = one["dev"].as_str().filter(|_| goes_on).map(str::to_owned);
         Some(Route { network, device, metric: one["metric"].as_u64().unwrap_or(0) })
     };
     all.iter().filter_map(route).collect()
@@ -289,7 +296,7 @@ mod tests {
 
     /// What `ip -j -4 route show match 198.51.100.7` of iproute2 6.1 says.
     const FOUND: &str = r#"[{"dst":"default","gateway":"192.0.2.254","dev":"eth0","flags":[]},
-        {"type":"blackhole","dst":"default","metric":11,"flags":[]},
+        {"type":"unreachable","dst":"default","dev":"lo","metric":11,"flags":[]},
         {"dst":"default","gateway":"192.0.2.253","dev":"eth0","metric":100,"flags":[]},
         {"dst":"198.51.100.0/24","dev":"eth1","protocol":"kernel","scope":"link","prefsrc":"198.51.100.1","flags":[]},
         {"dst":"198.51.100.7","gateway":"192.0.2.254","dev":"eth0","flags":[]}]"#;
@@ -334,6 +341,9 @@ mod tests {
         ];
         assert_eq!(read, expected.map(|(network, metric)| (network.to_owned(), metric)));
         assert_eq!(of(1..2)[0].device, None);
+        for absent in ["RTNETLINK answers: No such process", "Error: ipv4: FIB table does not exist."] {
+            assert!(is_absence(absent) && !is_absence("RTNETLINK answers: Network is down"));
+        }
         for garbage in ["", "{}", "[1]", r#"[{"dst":7}]"#, r#"[{"dst":"there"}]"#] {
             assert!(routes(garbage, whole(IpAddr::from([0, 0, 0, 0]))).is_empty(), "{garbage}");
         }

@@ -72,15 +72,46 @@ fn system<T>(what: &str, outcome: nix::Result<T>) -> Result<T, String> {
 /// # Errors
 /// Why it cannot, for people.
 pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), String> {
-    let plan = config::open(path).map_err(|why| why.render())?;
-    plan.require_ways(&plan.known_ends(true)).map_err(|why| why.render())?;
-    // Before anything that may fail: packets for other sites go no other way in no instant, and whatever becomes of the start.
-    if plan.is_closed {
-        refused("routes", routes::close(&plan.networks()))?;
-    }
+    // A service is one that the machine starts: packets for other sites go no other way, whatever becomes of that. Who starts it by
+    // hand hears first what is wrong, and may need the network for it.
+    let is_service = std::env::var_os("NOTIFY_SOCKET").is_some();
+    let plan = match config::open(path) {
+        Ok(plan) => plan,
+        Err(why) => {
+            if is_service {
+                refused("routes", state::close_as_before(Path::new(config::DEFAULT_STATE)))?;
+            }
+            return Err(why.render());
+        }
+    };
+    let close = || {
+        let networks = if plan.is_closed { plan.networks() } else { Vec::new() };
+        state::note_closed(plan.state.as_deref(), &plan.user, &networks);
+        refused("routes", routes::close(&networks))
+    };
+    let closed =
+        "packets for other sites are dropped until it runs; `tidegate-gateway open` lets them go other ways";
+    let told = |why: String| if plan.is_closed { format!("{}\n{closed}", why.trim_end()) } else { why };
     let mut keys = Keys::default();
-    keys.load(&plan).map_err(|why| why.render())?;
+    if is_service {
+        close()?;
+        require(&plan, &mut keys).map_err(told)?;
+    } else {
+        require(&plan, &mut keys)?;
+        close()?;
+    }
+    run_by(path, &plan, keys, record).map_err(told)
+}
+
+/// What the plan needs is there, and its keys are read.
+fn require(plan: &Plan, keys: &mut Keys) -> Result<(), String> {
+    keys.load(plan).map_err(|why| why.render())?;
     plan.require_memory().map_err(|why| why.render())?;
+    plan.require_ways(&plan.known_ends(true)).map_err(|why| why.render())
+}
+
+/// The same by `plan`, which stands at `path`; routes are closed, if they are to be.
+fn run_by(path: &Path, plan: &Plan, keys: Keys, record: Option<(&Path, Option<&str>)>) -> Result<(), String> {
     let division = Division::new(plan.outline(), plan.threads, None);
     let recorded =
         record.map(|(_, site)| recording::thread_of(site, &plan.names(), &division)).transpose()?;
@@ -96,18 +127,17 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     // With the rights that it has now.
     let file = record.map(|(file, _)| new_file(file)).transpose()?;
     let socket = refused(&plan.socket, socket::open(Path::new(&plan.socket), &plan.user))?;
-    let status = plan.status.map(|at| (at, TcpListener::bind(at).ok()));
+    let status = plan.status.map(|at| (at, TcpListener::bind(at)));
     let mut kept = Kept::take(&plan.device, &Udp::addresses(plan.listen), plan.threads);
     let queues = kept.queues();
     let is_kept = !queues.is_empty();
     let tuns =
-        if is_kept { queues.into_iter().map(Tun::from_descriptor).collect() } else { make_device(&plan)? };
+        if is_kept { queues.into_iter().map(Tun::from_descriptor).collect() } else { make_device(plan)? };
     let advice = "stop what has the port (`ss -lunp` shows it), or choose another `gateway.listen`";
     let mut hear = || kept.patiently(|kept| Udp::all(plan.listen, plan.threads, |at| kept.sockets(at)));
-    let sockets = when_it_is_there(&plan, &signals, &mut hear);
-    let sockets = advised(sockets, io::ErrorKind::AddrInUse, advice);
-    let Opened { of_threads: sockets, steered } =
-        refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
+    let sockets = advised(when_it_is_there(plan, &signals, &mut hear), io::ErrorKind::AddrInUse, advice);
+    let sockets = refused(format!("nothing can be heard at {}", plan.listen), sockets)?;
+    let Some(Opened { of_threads: sockets, steered }) = sockets else { return Ok(()) };
     drop(kept);
     if let Err(why) = steered {
         let told = "the kernel does not give datagrams to their threads, which hand them over, at some cost";
@@ -116,7 +146,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     if is_kept {
         refused("the device", routes::set_mtu(&plan.device, plan.mtu()))?;
     }
-    let made = refused("routes", make_ways(&plan))?;
+    let made = refused("routes", make_ways(plan))?;
     if let Some(remembered) = &plan.state {
         state::prepare(remembered, &plan.user);
     }
@@ -148,9 +178,9 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let mut keeper = Keeper::new(plan.state.clone(), made);
     keeper.forget_others(&plan.peers.iter().map(|peer| peer.public).collect::<Vec<_>>());
     let recording = recorded.zip(recording);
-    let (crew, packets) = start_packets(&plan, &keys, (&division, keeper.places()), opened, recording)?;
+    let (crew, packets) = start_packets(plan, &keys, (&division, keeper.places()), opened, recording)?;
     if plan.threads > 1 {
-        tell_division(&plan, &division);
+        tell_division(plan, &division);
     }
     let (manager, wakes) = Manager::new(path.to_owned(), plan.clone(), keys, division, Arc::clone(&crew));
     let manager = Arc::new(Mutex::new(manager));
@@ -159,9 +189,13 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let began = clock::now();
     let (shares, history) = (Arc::clone(&manager), Mutex::default());
     let desk = Arc::new(Desk { shares, crew: Arc::clone(&crew), name: name(), began, history });
-    if let Some((at, listener)) = status {
+    let mut at = String::new();
+    if let Some((address, listener)) = status {
+        if listener.is_ok() {
+            at = format!(", status at http://{address}/");
+        }
         let pages = Arc::clone(&desk);
-        thread::spawn(move || control::keep_pages(&pages, at, listener));
+        thread::spawn(move || control::keep_pages(&pages, address, listener));
     }
     thread::spawn(move || control::serve(&desk, &socket));
     let homes = Arc::clone(&manager);
@@ -169,7 +203,6 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     let house = Arc::clone(&manager);
     thread::spawn(move || house::keep_house(&house, keeper));
 
-    let at = plan.status.map_or_else(String::new, |at| format!(", status at http://{at}/"));
     let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
     say(Level::Notice, format_args!("listens at {} for {} {sites}{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
@@ -193,16 +226,20 @@ pub fn new_file(path: &Path) -> Result<File, String> {
 }
 
 /// What `hear` opens, as soon as this machine has the address at which it is to listen, which a network may bring later.
+/// None, if a signal ends it before.
 fn when_it_is_there<T>(
     plan: &Plan,
     signals: &SignalFd,
     hear: &mut dyn FnMut() -> io::Result<T>,
-) -> io::Result<T> {
+) -> io::Result<Option<T>> {
     let mut was_told = false;
     loop {
         match hear() {
             Err(why) if why.kind() == io::ErrorKind::AddrNotAvailable => {
                 if !was_told {
+                    // The machine may start on: what waits for this waits for the network as well.
+                    let status = format!("waits for {}", plan.listen);
+                    let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
                     say(
                         Level::Warning,
                         format_args!(
@@ -213,12 +250,15 @@ fn when_it_is_there<T>(
                     was_told = true;
                 }
                 let mut waits = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-                // A signal ends it, and stays to be read.
-                if poll(&mut waits, PollTimeout::from(1000_u16)).is_ok_and(|signalled| signalled > 0) {
-                    return Err(why);
+                let _ = poll(&mut waits, PollTimeout::from(1000_u16));
+                let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+                while let Ok(Some(signal)) = signals.read_signal() {
+                    if signal.ssi_signo != Signal::SIGHUP as u32 {
+                        return Ok(None);
+                    }
                 }
             }
-            outcome => return outcome,
+            outcome => return outcome.map(Some),
         }
     }
 }
@@ -228,9 +268,11 @@ fn make_ways(plan: &Plan) -> io::Result<Made> {
     let networks = plan.networks();
     let (device, addresses) = (plan.device.clone(), plan.addresses.clone());
     let made = Made { device, addresses, networks, is_closed: plan.is_closed };
-    routes::clear(&state::made_before(plan.state.as_deref()), &made)?;
-    if !plan.is_closed {
-        routes::open(&made.networks)?;
+    // What cannot be taken away drops what nobody has behind it: worth a word, and no reason not to run.
+    let cleared = routes::clear(&state::made_before(plan.state.as_deref()), &made);
+    let opened = if plan.is_closed { Ok(()) } else { routes::open(&made.networks).map(|_| ()) };
+    if let Err(why) = cleared.and(opened) {
+        say(Level::Warning, format_args!("a route that drops stays: {why}"));
     }
     routes::set_up(&made.device, &made.addresses, &made.networks)?;
     tell_past(&made.networks, &made.device);

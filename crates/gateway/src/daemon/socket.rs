@@ -21,6 +21,7 @@ pub fn open(path: &Path, user: &str) -> io::Result<UnixListener> {
         {
             let _ = std::fs::remove_file(path);
         }
+        Err(io::ErrorKind::PermissionDenied) => return other("it is another user's; remove it"),
         Err(io::ErrorKind::InvalidInput) => {
             return other("the path is longer than sockets may have; shorten it");
         }

@@ -30,7 +30,7 @@ use tidegate_units::Span;
 use super::config::{decode_key, encode_key};
 use super::io::clock;
 use super::log::{Level, say};
-use super::rights;
+use super::{rights, routes};
 
 /// The version that is written and understood.
 const VERSION: u64 = 1;
@@ -148,6 +148,35 @@ fn beside(path: &Path) -> PathBuf {
 /// What a daemon that had its state at `path` made of the machine, as far as that can be known.
 pub fn made_before(path: Option<&Path>) -> Made {
     path.and_then(|path| State::load(path).ok().flatten()).unwrap_or_default().made
+}
+
+/// Keeps that `networks` are closed from now on, in the file at `path` of the daemon that `user` is: whoever opens them later must know of
+/// them, whatever becomes of the start. Where that cannot be kept it is closed all the same.
+pub fn note_closed(path: Option<&Path>, user: &str, networks: &[IpNet]) {
+    let Some(path) = path else { return };
+    // What cannot be read is not written over: a daemon says so when it runs.
+    let Ok(kept) = State::load(path) else { return };
+    let mut state = kept.unwrap_or_default();
+    let known = state.made.networks.len();
+    let new = networks.iter().filter(|one| !state.made.networks.contains(one)).copied().collect::<Vec<_>>();
+    state.made.networks.extend(new);
+    state.made.is_closed = true;
+    if state.made.networks.len() > known {
+        prepare(path, user);
+        let _ = state.store(path).and_then(|()| rights::hand_over(path, user));
+    }
+}
+
+/// Closes what a daemon had closed that had its state at `path`: for a start by a file that is wrong. The networks.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn close_as_before(path: &Path) -> io::Result<Vec<IpNet>> {
+    let Made { networks, is_closed, .. } = made_before(Some(path));
+    if !is_closed {
+        return Ok(Vec::new());
+    }
+    routes::close(&networks).map(|()| networks)
 }
 
 /// Makes the folder of the file at `path` for `user`; call it before rights are given away. Whether it is there is seen when it is used.
@@ -348,5 +377,19 @@ mod tests {
             let state = State { stamp: Span::from_nanos(ns), places, made: Made::default() };
             prop_assert_eq!(State::decode(&state.encode()), Some(state));
         }
+    }
+
+    #[test]
+    fn what_is_closed_is_known_also_where_the_start_fails() {
+        let folder = folder("closed");
+        let path = folder.join("within/state.json");
+        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
+        note_closed(None, "", &[net("10.1.0.0/24")]);
+        note_closed(Some(&path), "", &[net("10.1.0.0/24"), net("10.2.0.0/24")]);
+        note_closed(Some(&path), "", &[net("10.2.0.0/24"), net("fd00::/64")]);
+        let made = made_before(Some(&path));
+        assert_eq!(made.networks, ["10.1.0.0/24", "10.2.0.0/24", "fd00::/64"].map(net));
+        assert!(made.is_closed);
+        fs::remove_dir_all(folder).expect("it is ours");
     }
 }

@@ -22,7 +22,7 @@ mod names;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use boringtun::noise::errors::WireGuardError;
@@ -72,6 +72,8 @@ pub struct WireguardTunnel {
     suspected: Option<Time>,
     asked_back: Option<Time>,
     padded: Box<[u8; PACKET_BYTES_MAX]>,
+    /// From where it has asked for a session and not proven itself yet.
+    asked_from: Option<IpAddr>,
     /// Is told from where the other end has proven itself.
     known: Arc<Known>,
 }
@@ -171,10 +173,23 @@ impl Tunnel for WireguardTunnel {
         if opened != Opened::Noted {
             self.suspected = None;
         }
-        let is_handshake = matches!(opened, Opened::Handshake | Opened::Asked);
-        if is_handshake {
-            self.known.add(from.ip());
-        }
+        // Where it proves itself: not by a question, which may be somebody's who repeats it, but by what follows from there.
+        let is_handshake = match opened {
+            Opened::Asked => {
+                self.asked_from = Some(from.ip());
+                true
+            }
+            Opened::Handshake => {
+                self.known.add(from.ip());
+                true
+            }
+            Opened::Packet(_) if self.asked_from == Some(from.ip()) => {
+                self.asked_from = None;
+                self.known.add(from.ip());
+                false
+            }
+            _ => false,
+        };
         if !self.is_up || is_handshake {
             self.look();
         }
@@ -281,6 +296,7 @@ impl WireguardTunnel {
             suspected: None,
             asked_back: None,
             padded: Box::new([0; PACKET_BYTES_MAX]),
+            asked_from: None,
             known: Arc::clone(known),
         }
     }

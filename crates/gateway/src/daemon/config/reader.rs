@@ -31,8 +31,9 @@ pub(super) struct Reader<'a> {
     pub problems: &'a mut Problems,
     /// Where datagrams come in, once that is read.
     pub listen: Option<IpAddr>,
-    /// Whether networks may be what is left of wide ones, without those of other sites.
-    pub may_be_parts: bool,
+    /// Whether it is a recording's: networks may be what is left of wide ones, without those of other sites, and what an earlier version of
+    /// the program took is taken.
+    pub is_recorded: bool,
     /// The place in the file of what stands at these keys.
     pub written: &'a dyn Fn(&[&str]) -> ConfigError,
 }
@@ -98,7 +99,9 @@ impl Reader<'_> {
                 self.parse(&["gateway", "address"], text, "address with a length", "10.9.0.1/24")
             })
             .collect();
-        self.judge_addresses(&addresses);
+        if !self.is_recorded {
+            self.judge_addresses(&addresses);
+        }
         let device = &gateway.device;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if device.is_empty()
@@ -299,7 +302,7 @@ impl Reader<'_> {
                 let help = format!("\"{}\" for the network, \"{host}\" for this host alone", network.trunc());
                 self.say(&key("networks"), message, help);
             }
-            if let Some(what) = special(&network).filter(|_| !self.may_be_parts) {
+            if let Some(what) = special(&network).filter(|_| !self.is_recorded) {
                 let message = format!("{network} is {what}, which no site has");
                 self.say(&key("networks"), message, "what is behind the other site");
             }

@@ -248,6 +248,16 @@ fn who_was_heard_before_is_heard_while_strangers_take_all_there_is() {
     let at = address(1);
     assert_eq!(here.addressed(&asked, at, Time::ZERO, &mut opening), Addressed::Peer(0));
     assert_eq!(here.tunnel(0).open(&asked, at, Time::ZERO, &mut opening), Opened::Asked);
+    // What proves it is no question, which anybody may repeat, but what follows from there.
+    let mut next = [0; BUFFER_BYTES];
+    let answer = here.tunnel(0).poll(Time::ZERO, &mut next).unwrap();
+    there.addressed(&next[..answer], address(0), Time::ZERO, &mut opening);
+    let agreed = there.tunnel(0).open(&next[..answer], address(0), Time::ZERO, &mut opening);
+    assert_eq!(agreed, Opened::Handshake);
+    let alive = there.tunnel(0).poll(Time::ZERO, &mut next).unwrap();
+    assert!(!here.gate.known.has(at.ip()));
+    assert_eq!(here.tunnel(0).open(&next[..alive], at, Time::ZERO, &mut opening), Opened::Packet(0));
+    assert!(here.gate.known.has(at.ip()));
     let stranger = initiation(&mut ends(7, 0));
     let mut judged = |from: u32| {
         let from = SocketAddr::from((Ipv4Addr::from(from), 9));

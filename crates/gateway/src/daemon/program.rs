@@ -238,15 +238,6 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
     Ok(0)
 }
 
-/// What routes were asked of the system, which refused it.
-fn refused(why: &io::Error) -> String {
-    if why.kind() == io::ErrorKind::PermissionDenied {
-        "routes: this needs the rights of root (CAP_NET_ADMIN)".to_owned()
-    } else {
-        format!("routes: {why}")
-    }
-}
-
 fn listed(networks: &[IpNet]) -> String {
     networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -263,7 +254,7 @@ fn close(path: &Path) -> Result<(), String> {
         Ok(_) => Ok(Vec::new()),
         Err(_) => state::close_as_before(Path::new(DEFAULT_STATE)),
     };
-    let networks = networks.map_err(|why| refused(&why))?;
+    let networks = run::refused("routes", networks)?;
     let said = if networks.is_empty() {
         "nothing is closed: no network is known, or `fail.daemon_stops` is `open`\n".to_owned()
     } else {
@@ -291,13 +282,13 @@ fn open(path: &Path) -> Result<(), String> {
             networks.push(network);
         }
     }
-    let opened = routes::open(&networks).map_err(|why| refused(&why))?;
+    let opened = run::refused("routes", routes::open(&networks))?;
     let mut said = if opened.is_empty() {
         format!("none of {} networks was closed\n", networks.len())
     } else {
         format!("open: {}\n", listed(&opened))
     };
-    let left = routes::closed().map_err(|why| refused(&why))?;
+    let left = run::refused("routes", routes::closed())?;
     if !left.is_empty() {
         let _ = writeln!(
             said,

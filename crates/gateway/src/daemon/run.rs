@@ -45,7 +45,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ORDERS_MAX: usize = 16;
 
 /// What the system refused, and to whom.
-fn refused<T>(what: impl std::fmt::Display, outcome: io::Result<T>) -> Result<T, String> {
+///
+/// # Errors
+/// Those of `outcome`, for people.
+pub fn refused<T>(what: impl std::fmt::Display, outcome: io::Result<T>) -> Result<T, String> {
     outcome.map_err(|why| {
         if why.kind() == io::ErrorKind::PermissionDenied {
             format!("{what}: this needs the rights of root (CAP_NET_ADMIN)")

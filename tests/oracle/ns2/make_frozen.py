@@ -173,7 +173,7 @@ def make_droplist(peer):
                 cases.append(droplist_case(variant, sink, name, drops, index))
     return {
         "peer": peer,
-        "script_sha256": script_hashes("droplist.tcl", "profile.tcl"),
+        "scripts_sha256": script_hashes("droplist.tcl", "profile.tcl"),
         "about": "One TCP, given losses; see README.md. sends: [seconds, packet, cwnd].",
         "cases": cases,
     }
@@ -187,7 +187,7 @@ def make_marklist(peer):
                 cases.append(droplist_case(variant, sink, name, drops, index, marks))
     return {
         "peer": peer,
-        "script_sha256": script_hashes("droplist.tcl", "profile.tcl"),
+        "scripts_sha256": script_hashes("droplist.tcl", "profile.tcl"),
         "about": "One TCP that understands ECN, given losses and marks; see README.md. sends: [seconds, packet, cwnd].",
         "cases": cases,
     }
@@ -229,7 +229,7 @@ def make_throughput(peer):
             cases.append(throughput_case(discipline, "reno", window, 1))
     return {
         "peer": peer,
-        "script_sha256": script_hashes("throughput.tcl", "profile.tcl"),
+        "scripts_sha256": script_hashes("throughput.tcl", "profile.tcl"),
         "about": "Four TCPs, and four Reno plus one CBR, on one bottleneck; see README.md.",
         "cases": cases,
     }

@@ -77,7 +77,7 @@ def case(kind, seed):
 def main():
     frozen = {
         "peer": peer_name(),
-        "script_sha256": script_hashes("queues.tcl", "make_frozen_queues.py"),
+        "scripts_sha256": script_hashes("queues.tcl", "make_frozen_queues.py"),
         "cases": [case(kind, seed) for kind in KINDS for seed in (1, 2)],
     }
     text = json.dumps(frozen, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n"

@@ -154,7 +154,7 @@ def freeze(program: str, name: str, jobs: int) -> str:
         ]
         frozen = {
             "made_by": VERSION,
-            **{f"{source.replace('.', '_')}_sha256": digest(HERE / source) for source in SOURCES},
+            "scripts_sha256": {source: digest(HERE / source) for source in SOURCES},
             "cases": [
                 {"settings": settings, "results": [run.result() for run in runs]} for settings, runs in cases
             ],

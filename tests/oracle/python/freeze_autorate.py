@@ -8,13 +8,13 @@ load; `pingers` are the events after which pingers start or stop. `config` are t
 defaults.
 """
 
-import hashlib
 import json
 import random
 import sys
 from itertools import groupby
 from pathlib import Path
 
+from frozen import hashes
 from reference_autorate import DEFAULTS, Autorate
 
 HERE = Path(__file__).parent
@@ -133,7 +133,7 @@ def trace(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_autorate.py", "version": 1, "scripts_sha256": scripts}
     made = head | {"traces": [trace(seed) for seed in range(TRACES)]}
     if "--count" in sys.argv:

@@ -7,13 +7,12 @@ for more than one. `digest` is of the instants of all packets, and of how many f
 all tins, after each 25 arrivals.
 """
 
-import hashlib
 import random
 from collections import Counter
 from pathlib import Path
 
 from freeze_codel import SIZES, digest, shorten, splitmix
-from frozen import keep
+from frozen import hashes, keep
 from reference_cake import Cake, CakePacket
 
 HERE = Path(__file__).parent
@@ -132,7 +131,7 @@ def trace(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_cake.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "cake": [trace(seed) for seed in range(TRACES)]}
     keep(OUT, made)

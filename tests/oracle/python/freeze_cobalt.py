@@ -4,12 +4,11 @@ As `freeze_codel.py`, whose arrivals these are; b is a packet that BLUE dropped,
 then of `count` and of the probability of BLUE after each 25 arrivals.
 """
 
-import hashlib
 import random
 from pathlib import Path
 
 from freeze_codel import arrivals, digest, shorten
-from frozen import keep
+from frozen import hashes, keep
 from reference_cobalt import Cobalt
 from reference_world import Packet, run
 
@@ -55,7 +54,7 @@ def trace(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_cobalt.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": 800, "cobalt": [trace(seed) for seed in range(TRACES)]}
     keep(OUT, made)

@@ -5,12 +5,11 @@ sent, m sent with a mark, d dropped early, o dropped by a full queue, with a num
 instants of all packets and then of `count` after each 25 arrivals.
 """
 
-import hashlib
 import random
 from itertools import groupby
 from pathlib import Path
 
-from frozen import keep
+from frozen import hashes, keep
 from reference_codel import Codel
 from reference_codel_linux import LinuxCodel
 from reference_world import Packet, run
@@ -100,7 +99,7 @@ def trace(seed, codel=Codel):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_codel.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "codel": [trace(seed) for seed in range(TRACES)]}
     made["linux"] = [trace(seed, LinuxCodel) for seed in range(TRACES, 2 * TRACES)]

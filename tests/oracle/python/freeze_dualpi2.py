@@ -6,13 +6,12 @@ queue, with a number in front for more than one. `digest` is of the instants of 
 arrivals. Where the law is drawn (`random`) there are only the counts of each fate, over all packets of all such traces.
 """
 
-import hashlib
 import random
 import struct
 from pathlib import Path
 
 from freeze_codel import digest, shorten, splitmix
-from frozen import keep
+from frozen import hashes, keep
 from reference_dualpi2 import CE, ECT0, ECT1, NOT_ECT, DualPi2, EcnPacket
 from reference_world import run
 
@@ -104,7 +103,7 @@ def drawn(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_dualpi2.py", "version": VERSION, "scripts_sha256": scripts}
     by_chance = [drawn(1000 + seed) for seed in range(DRAWN)]
     made = head | {

@@ -7,7 +7,6 @@ with a number in front for more than one. `digest` is of the instants of all pac
 and old after each 25 arrivals.
 """
 
-import hashlib
 import random
 import sys
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from freeze_codel import digest, shorten, splitmix
 from freeze_fq_codel import PACKETS, arrivals
-from frozen import keep
+from frozen import hashes, keep
 from reference_fq import OURS, Fq
 from reference_world import Packet, run
 
@@ -100,7 +99,7 @@ def main():
     if "--count" in sys.argv:
         count()
         return
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_fq.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "fq": [made for made, _ in traces()]}
     keep(OUT, made)

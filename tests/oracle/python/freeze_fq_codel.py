@@ -5,12 +5,11 @@ packets the file has what became of each, as `freeze_codel.py` does; `digest` is
 queues are new and old after each 25 arrivals.
 """
 
-import hashlib
 import random
 from pathlib import Path
 
 from freeze_codel import SIZES, digest, letter, shorten, splitmix
-from frozen import keep
+from frozen import hashes, keep
 from reference_fq_codel import FqCodel
 from reference_world import Packet, run
 
@@ -89,7 +88,7 @@ def trace(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {
         "made_by": "tests/oracle/python/freeze_fq_codel.py",
         "version": VERSION,

@@ -5,13 +5,12 @@ file has what became of each: s sent, m sent with a mark, d dropped early, o dro
 than one. `digest` is of the instants of all packets, and of how many queues are new and old after each 25 arrivals.
 """
 
-import hashlib
 import random
 from pathlib import Path
 
 from freeze_codel import digest, letter, shorten
 from freeze_fq_codel import PACKETS, arrivals
-from frozen import keep
+from frozen import hashes, keep
 from reference_fq_pie import FqPie
 from reference_world import Draws, Packet, run
 
@@ -77,7 +76,7 @@ def trace(seed):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_fq_pie.py", "version": VERSION, "scripts_sha256": scripts}
     made = head | {"packets": PACKETS, "fq_pie": [trace(seed) for seed in range(TRACES)]}
     keep(OUT, made)

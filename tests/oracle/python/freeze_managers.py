@@ -7,7 +7,6 @@ dropped for the share of its flow, with a number in front for more than one. `di
 `watched` is an inner variable after each 100 arrivals.
 """
 
-import hashlib
 import json
 import random
 import sys
@@ -15,6 +14,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
+from frozen import hashes
 from reference_avq import Avq
 from reference_choke import Choke
 from reference_pi import Pi
@@ -222,7 +222,7 @@ def trace(kind, seed, counts):
 
 def freeze(kind):
     names = ["freeze_managers.py", "reference_world.py", *KINDS[kind][4]]
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in names)).hexdigest()
+    scripts = hashes(HERE / name for name in names)
     head = {
         "made_by": "tests/oracle/python/freeze_managers.py",
         "version": VERSION,

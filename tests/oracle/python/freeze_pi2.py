@@ -5,7 +5,6 @@ Arrivals and letters are those of `freeze_dualpi2.py`, random numbers those of d
 of all packets, `watched` the probability of scalable packets after each 100 arrivals.
 """
 
-import hashlib
 import json
 import random
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from freeze_codel import digest, shorten
 from freeze_dualpi2 import PACKETS, arrivals, letter
+from frozen import hashes
 from reference_dualpi2 import EcnPacket
 from reference_pi2 import Pi2
 from reference_world import Draws, run
@@ -71,7 +71,7 @@ def trace(seed, counts):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_pi2.py", "version": VERSION, "scripts_sha256": scripts}
     counts = Counter()
     traces = [trace(seed, counts) for seed in range(TRACES)]

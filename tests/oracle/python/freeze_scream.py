@@ -7,12 +7,12 @@ the oldest one waited and bytes. `windows` are `ref_wnd` afterwards; of every ei
 `t_pace` of 1000 bytes in us, 10^6 times `l4s_alpha` and `qdelay_target` in us; `drifts` is how often base delays were to be measured anew.
 """
 
-import hashlib
 import json
 import random
 import sys
 from pathlib import Path
 
+from frozen import hashes
 from reference_scream import Scream
 
 HERE = Path(__file__).parent
@@ -116,7 +116,7 @@ def row(scream):
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/freeze_scream.py", "version": 1, "scripts_sha256": scripts}
     made = head | {"traces": [trace(seed) for seed in range(TRACES)]}
     if "--count" in sys.argv:

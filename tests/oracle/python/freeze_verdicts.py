@@ -1,11 +1,11 @@
 """Writes the verdicts of the references (../verdicts); with --check compares them with what is there."""
 
-import hashlib
 import json
 import re
 import sys
 from pathlib import Path
 
+from frozen import hashes
 import reference_aimd_er
 from reference_cbq import Cbq
 from reference_blue import Blue
@@ -353,7 +353,7 @@ def scripts_of(name):
 
 
 def text_of(name, content):
-    digest = hashlib.sha256(b"".join(script.read_bytes() for script in scripts_of(name))).hexdigest()
+    digest = hashes(scripts_of(name))
     frozen = {"made_by": "tests/oracle/python/freeze_verdicts.py", "scripts_sha256": digest, name: content}
     return json.dumps(frozen, separators=(",", ":")).replace('},{"name"', '},\n{"name"') + "\n"
 

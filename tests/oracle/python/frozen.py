@@ -1,7 +1,22 @@
-"""What the scripts that freeze verdicts do in the end."""
+"""What the scripts that freeze verdicts have in common."""
 
+import hashlib
 import json
 import sys
+from pathlib import Path
+
+ORACLE = Path(__file__).parents[1]
+
+
+def hashes(scripts):
+    """Of each of these files what it is now, by its path in the oracles' folder.
+
+    `tests/python/test_oracles.py` says if one has changed since.
+    """
+    return {
+        str(path.relative_to(ORACLE)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(scripts)
+    }
 
 
 def keep(out, made):

@@ -1,6 +1,5 @@
 """Writes the verdicts of the reference (../../verdicts/backpressure.json); with --check compares them with what is there."""
 
-import hashlib
 import json
 import random
 import sys
@@ -9,6 +8,9 @@ from pathlib import Path
 from reference_backpressure import run
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from frozen import hashes  # noqa: E402
+
 OUT = HERE.parents[1] / "verdicts" / "backpressure.json"
 MILLI = 1_000_000
 FULL = 18_750_000  # 150 Mbit/s
@@ -77,7 +79,7 @@ def build():
 
 def main():
     scripts = sorted(HERE.glob("*.py"))
-    digest = hashlib.sha256(b"".join(script.read_bytes() for script in scripts)).hexdigest()
+    digest = hashes(scripts)
     head = {"made_by": "tests/oracle/python/backpressure/freeze_backpressure.py", "scripts_sha256": digest}
     text = json.dumps(head | build(), separators=(",", ":")).replace('},{"', '},\n{"') + "\n"
     if "--check" not in sys.argv:

@@ -6,7 +6,6 @@ opens the window, 2 losses are being repaired. Rows are the windows afterwards, 
 smoothed round trip follow from the events on both sides.
 """
 
-import hashlib
 import json
 import random
 import sys
@@ -16,6 +15,9 @@ from reference_controls import CONTROLS
 from reference_prr import trace
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from frozen import hashes  # noqa: E402
+
 OUT = HERE.parents[1] / "verdicts" / "controls.json"
 SCRIPTS = ["freeze_controls.py", "reference_controls.py", "reference_prr.py"]
 MSS = 1000
@@ -96,7 +98,7 @@ class World:
 
 
 def main():
-    scripts = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SCRIPTS)).hexdigest()
+    scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/tcp/freeze_controls.py", "version": 1, "scripts_sha256": scripts}
     cases = [{"control": name} | World(name, seed).run() for name in CONTROLS for seed in range(3)]
     made = head | {"cases": cases, "prr": [trace(seed) for seed in range(60)]}

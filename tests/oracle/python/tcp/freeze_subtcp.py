@@ -1,6 +1,5 @@
 """Writes the verdicts of the reference (../../verdicts/subtcp.json); with --check compares them with what is there."""
 
-import hashlib
 import json
 import random
 import sys
@@ -9,6 +8,9 @@ from pathlib import Path
 from reference_subtcp import run_ecn_timeouts, run_subtcp
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+from frozen import hashes  # noqa: E402
+
 OUT = HERE.parents[1] / "verdicts" / "subtcp.json"
 FORMS = {
     "halving": ("halving", 0.0),
@@ -64,7 +66,7 @@ def build():
 
 def main():
     scripts = sorted(HERE.glob("*.py"))
-    digest = hashlib.sha256(b"".join(script.read_bytes() for script in scripts)).hexdigest()
+    digest = hashes(scripts)
     head = {"made_by": "tests/oracle/python/tcp/freeze_subtcp.py", "scripts_sha256": digest}
     text = json.dumps(head | build(), separators=(",", ":")).replace('},{"', '},\n{"') + "\n"
     if "--check" not in sys.argv:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from instructions import ROOT, build, count
+from instructions import INSTRUCTIONS, ROOT, build, count
 
 PLAIN = {
     "reno": '{ kind = "tcp" }',
@@ -85,7 +85,7 @@ def measure(program: pathlib.Path, kinds: tuple[str, str], flows: int, seconds: 
                 run = subprocess.run([program, file], check=True, capture_output=True, text=True)
                 alone.append(json.loads(run.stdout)["packet_hops"])
             file.write_text(scenario(kinds, flows, seconds * part), encoding="utf-8")
-            counted, together = count(program, file)
+            counted, together = count(program, file, INSTRUCTIONS)
             if together != sum(alone):
                 sys.exit(f"{kinds}: {together} packet-hops together, {alone} alone: flows disturb each other")
             instructions.append(counted)

@@ -28,6 +28,27 @@ def test_what_a_mixture_takes_above_its_parts_is_charged_to_the_plain_flows(besi
     assert beside.paid(plain, paced, beside.Cost(498_000, (400, 300))) == pytest.approx(-0.05)
 
 
+def test_the_whole_of_it_with_a_program_whose_packet_hops_cost_the_same(
+    beside, tmp_path, monkeypatch, capsys
+):
+    def program(name, text):
+        (tmp_path / name).write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+
+    hops = "import re, sys; text = open(sys.argv[-1]).read()\n"
+    hops += "of = {k: int(n) for k, n in re.findall(r'^(plain|other|duration) = \"?([0-9]+)', text, re.M)}\n"
+    hops += "hops = (of['plain'] + of['other']) * of['duration']\n"
+    says = "print('{\"packet_hops\":', hops, '}')\n"
+    program("speed", hops + says)
+    program("valgrind", hops + says + "print('Collected :', 700 * hops, file=sys.stderr)\n")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(sys, "argv", ["beside.py", "--flows", "2", "--program", str(tmp_path / "speed")])
+    with pytest.raises(SystemExit) as ended:
+        beside.main()
+    assert ended.value.code == 0
+    assert "cubic 700.0" in (said := capsys.readouterr().out) and "reno pays +0.00% for bbr" in said
+
+
 @pytest.mark.real_core
 def test_a_flow_does_the_same_whoever_else_is_there(beside, tmp_path):
     network = ROOT / "benches/scenarios/beside.toml"

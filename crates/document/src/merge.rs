@@ -5,6 +5,9 @@ use std::sync::Arc;
 use crate::format::Format;
 use crate::tree::{Table, Tree, Value};
 
+/// The section whose keys are names that somebody gave, so that none of them is one of [`Format::kind_keys`].
+const NAMED: &str = "parameters";
+
 /// `over` laid over `base`: tables merge, everything else of `over` wins.
 ///
 /// Two tables of different `kind` do not merge: `over` replaces `base`. `key` is the key of both.
@@ -15,7 +18,8 @@ pub fn merged(base: &Tree, over: &Tree, key: &str, format: &Format) -> Tree {
             if differ_in_kind(base_table, over_table) {
                 return over.clone();
             }
-            Tree::table(merged_tables(base_table, over_table, format), over.place)
+            let inside = if key == NAMED { Format { kind_keys: &[], ..*format } } else { *format };
+            Tree::table(merged_tables(base_table, over_table, &inside), over.place)
         }
         (Value::Text(_), Value::Table(over_table)) if by_kind && !over_table.contains("kind") => {
             merged(&kind_table(base), over, key, format)
@@ -88,5 +92,18 @@ mod tests {
         assert_eq!(merge(base, "queue = 'red'"), "kind=red limit=50p min=5p ");
         assert_eq!(merge(base, "queue = 'drr'"), "kind=drr ");
         assert_eq!(merge("queue = 'red'", "queue = { limit = '9p' }"), "kind=red limit=9p ");
+    }
+
+    #[test]
+    fn a_parameter_of_that_name_has_no_kind() {
+        let parse = |text| parse_document(text, 0).unwrap();
+        let (base, over) = (parse("queue = { value = 'red', why = 'it is' }"), parse("queue = 'drr'"));
+        assert_eq!(
+            merged(&base, &over, "parameters", &FORMAT)
+                .as_table()
+                .map(|all| show(all.get("queue").unwrap()))
+                .unwrap(),
+            "drr"
+        );
     }
 }

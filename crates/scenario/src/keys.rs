@@ -113,6 +113,7 @@ impl<'a> Keys<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::keys::FORMAT;
 
     #[test]
     fn keys_of_all_depths_are_there_once_with_what_they_mean() {
@@ -143,5 +144,43 @@ mod tests {
         // Parameters of queues belong to these.
         assert!(keys.iter().all(|key| !key.path.starts_with("links.NAME.queue.")));
         assert!(keys.iter().all(|key| !key.about.description.is_empty()), "{keys:#?}");
+    }
+
+    /// What the schema says of the keys in it and in all definitions.
+    fn properties<'a>(schema: &'a Value, found: &mut Vec<(&'a String, &'a Value)>) {
+        if let Some(all) = table_of(schema, "properties") {
+            found.extend(all);
+        }
+        match schema {
+            Value::Object(parts) => parts.values().for_each(|part| properties(part, found)),
+            Value::Array(parts) => parts.iter().for_each(|part| properties(part, found)),
+            _ => {}
+        }
+    }
+
+    /// Otherwise a kind written alone would replace what lies below it, and no override could reach into it.
+    #[test]
+    fn every_key_that_has_a_kind_is_laid_over_others_by_its_kind() {
+        let whole = crate::schema();
+        let mut all = Vec::new();
+        properties(&whole, &mut all);
+        let families = families();
+        let named = |schema: &Value| {
+            let name = schema.get("$ref")?.as_str()?.rsplit('/').next()?.to_owned();
+            Some(family_of(&name)).filter(|family| families.contains(family))
+        };
+        let mut with_kinds: Vec<&str> = all
+            .iter()
+            .filter(|(_, schema)| {
+                let choices = schema.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+                std::iter::once(*schema).chain(choices).any(|one| named(one).is_some())
+            })
+            .map(|(key, _)| key.as_str())
+            .collect();
+        with_kinds.sort_unstable();
+        with_kinds.dedup();
+        assert!(with_kinds.contains(&"control"), "{with_kinds:?}");
+        let missing: Vec<_> = with_kinds.iter().filter(|key| !FORMAT.kind_keys.contains(key)).collect();
+        assert!(missing.is_empty(), "{missing:?} of {with_kinds:?}");
     }
 }

@@ -33,6 +33,18 @@ pub enum Limit {
     Time(Span),
 }
 
+impl Limit {
+    /// Whether it is no less than `other`, where both are counted alike; else no.
+    pub fn is_at_least(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Packets(own), Self::Packets(other)) => own >= other,
+            (Self::Bytes(own), Self::Bytes(other)) => own >= other,
+            (Self::Time(own), Self::Time(other)) => own >= other,
+            _ => false,
+        }
+    }
+}
+
 /// The description of a kind of quantity: what the user may write.
 struct Kind {
     what: &'static str,

@@ -2,12 +2,23 @@
 //!
 //! Source: none for packets and bytes. A limit in time is the link's rate times it, as operators state buffers. Deviations: none.
 
+use alloc::format;
+use alloc::string::String;
+
 use tidegate_packet::{Backlog, Packet};
 use tidegate_units::{BitRate, Bytes, Limit};
 
 /// Sizes that were checked to fit.
 pub(crate) fn bytes32(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
+}
+
+/// What is advised where [`never_exceeded`] is said.
+pub(super) const BELOW_LIMIT: &str = "below `limit`; else it is drop-tail";
+
+/// That a queue with this limit never holds more than `threshold`.
+pub(super) fn never_exceeded(threshold: Limit, limit: Limit) -> String {
+    format!("{threshold} is never exceeded: no more than {limit} may wait")
 }
 
 /// A threshold in packets, where bytes count as packets of `mean_packet`; none where it is a time.

@@ -17,7 +17,7 @@ use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
-use super::limit::in_packets;
+use super::limit::{BELOW_LIMIT, in_packets, never_exceeded};
 use super::red::QueueUnit;
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::random::Substream;
@@ -68,6 +68,8 @@ parameters! {
         }
         if in_packets(config.q_ref, config.mean_packet).is_none() {
             report.say("q_ref", format!("{} is a time", config.q_ref), "in packets or bytes, like `50p`");
+        } else if config.q_ref.is_at_least(config.limit) {
+            report.say("q_ref", never_exceeded(config.q_ref, config.limit), BELOW_LIMIT);
         }
     };
 }

@@ -16,7 +16,7 @@ use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
-use super::limit::in_packets;
+use super::limit::{BELOW_LIMIT, in_packets, never_exceeded};
 use super::pi::{PERIOD, by_size, measure};
 use super::red::QueueUnit;
 use super::{QueueLimit, QueueManager, Verdict};
@@ -73,6 +73,8 @@ parameters! {
     check |config, report| {
         if in_packets(config.b_ref, config.mean_packet).is_none() {
             report.say("b_ref", format!("{} is a time", config.b_ref), "in packets or bytes, like `20p`");
+        } else if config.b_ref.is_at_least(config.limit) {
+            report.say("b_ref", never_exceeded(config.b_ref, config.limit), BELOW_LIMIT);
         }
     };
 }

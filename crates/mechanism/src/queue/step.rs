@@ -13,6 +13,7 @@ use tidegate_packet::{Backlog, DropReason, MarkReason, Packet};
 use tidegate_parameters::{bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
+use super::limit::{BELOW_LIMIT, never_exceeded};
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::{Context, Variable};
 
@@ -44,6 +45,11 @@ parameters! {
         /// What becomes of packets that cannot be marked. Source: RFC 3168, section 5.
         others: Unmarkable = Unmarkable::Drop;
     }
+    check |config, report| {
+        if config.threshold.is_at_least(config.limit) {
+            report.say("threshold", never_exceeded(config.threshold, config.limit), BELOW_LIMIT);
+        }
+    };
 }
 
 impl StepConfig {

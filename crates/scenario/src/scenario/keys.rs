@@ -11,7 +11,17 @@ use crate::schema::FileText;
 
 /// What scenarios and experiments are as documents.
 pub(crate) const FORMAT: Format = Format {
-    kind_keys: &["queue", "transport", "application", "mechanism", "labels", "loss", "follows"],
+    kind_keys: &[
+        "queue",
+        "transport",
+        "control",
+        "application",
+        "mechanism",
+        "labels",
+        "loss",
+        "jitter",
+        "follows",
+    ],
     repeated: &["links", "flows", "domains", "commands"],
     override_example: "links.bottleneck.rate=2Mbit",
 };

@@ -255,6 +255,8 @@ fn help(
     let tables = thing.tables();
     let mut found: Vec<(&Place, Vec<&str>, Option<&str>)> = tables
         .iter()
+        // Who writes `queue` inside of a link's `queue` is in the link already.
+        .filter(|place| !(place.steps.is_empty() && at.first() == Some(&key)))
         .filter(|place| !place.is_at(at) && whole.is_none_or(|whole| place.may_be_in(whole)))
         .map(|place| (place, place.kinds_with(key), whole.and_then(|whole| place.kind_in(whole))))
         .filter(|(_, kinds, _)| !kinds.is_empty())

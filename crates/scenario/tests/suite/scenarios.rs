@@ -1,6 +1,7 @@
 //! What a scenario file means.
 
 use tidegate_mechanism::edge::EdgeConfig;
+use tidegate_mechanism::tcp::congestion::{CongestionControlConfig, CubicConfig};
 use tidegate_scenario::model::{
     Application, Bulk, ClockStep, DelayOf, DomainIndex, Event, EventChange, FlowCounter, FlowIndex,
     FlowQuantity, Follows, FollowsNbq, LinkCounter, LinkIndex, LinkQuantity, Manager, Mechanism, Multipath,
@@ -131,6 +132,64 @@ fn an_override_may_name_the_template_and_one_of_its_links() {
         matches!(&link(&scenario, "core3").forward.queue, Queue::Fifo(Manager::DropTail(c)) if c.limit == Limit::Packets(9))
     );
     assert!(matches!(&link(&scenario, "core3").reverse.queue, Queue::Fifo(Manager::Red(_))));
+}
+
+#[test]
+fn a_queue_that_could_never_act_is_refused() {
+    let link = load(NBP, &[]).links[0].name.clone();
+    for (queue, message) in [
+        ("{ kind = 'step', threshold = '200p' }", "200p is never exceeded: no more than 100p may wait"),
+        ("{ kind = 'step', threshold = '20ms', limit = '20ms' }", "20ms is never exceeded"),
+        ("{ kind = 'rem', b_ref = '200p' }", "200p is never exceeded: no more than"),
+        ("{ kind = 'pi', q_ref = '900p' }", "900p is never exceeded: no more than 800p may wait"),
+        ("{ kind = 'dualpi2', target = '300ms' }", "250ms is not longer than the target"),
+        ("{ kind = 'fq-codel', queues = 10, ways = 4 }", "10 queues are no whole number of sets of 4"),
+        ("{ kind = 'cake', queues = 10 }", "10 queues are no whole number of sets of 8"),
+        ("{ kind = 'cake', overhead = 18 }", "without `bandwidth` there is none"),
+        ("{ kind = 'cake', ingress = true }", "without `bandwidth` there is none"),
+    ] {
+        let said = fail(NBP, &[&format!("links.{link}.forward.queue={queue}")]);
+        assert!(said.contains(message), "{queue}: {said}");
+    }
+    for queue in [
+        "{ kind = 'step', threshold = '99p' }",
+        "{ kind = 'step', threshold = '200kB' }",
+        "{ kind = 'cake', bandwidth = '1Mbit', overhead = 18 }",
+    ] {
+        load(NBP, &[&format!("links.{link}.forward.queue={queue}")]);
+    }
+}
+
+/// As with a queue: a control that is named alone keeps what lies below it, and an override reaches into it.
+#[test]
+fn a_control_written_alone_is_a_table_with_that_kind() {
+    let control = |overrides: &[&str]| {
+        let scenario =
+            load(NBP, &[&["defaults.tcp.control={ kind = 'cubic', beta = 0.5 }"], overrides].concat());
+        let Some(Transport::Tcp(tcp)) =
+            scenario.flows.iter().map(|flow| &flow.transport).find(|one| matches!(one, Transport::Tcp(_)))
+        else {
+            panic!("it has TCP")
+        };
+        tcp.config.control.clone()
+    };
+    let cubic = |beta, hystart| {
+        CongestionControlConfig::Cubic(CubicConfig { beta, hystart, ..CubicConfig::default() })
+    };
+    let name = load(NBP, &[])
+        .flows
+        .iter()
+        .find(|flow| matches!(flow.transport, Transport::Tcp(_)))
+        .unwrap()
+        .name
+        .clone();
+    let alone = format!("flows.{name}.transport.control=cubic");
+    let inside = format!("flows.{name}.transport.control.hystart=true");
+    assert_eq!(control(&[]), cubic(0.5, false));
+    assert_eq!(control(&[&alone]), cubic(0.5, false), "the kind that is below");
+    assert_eq!(control(&[&alone, &inside]), cubic(0.5, true), "an override inside of a kind written alone");
+    let other = format!("flows.{name}.transport.control=vegas");
+    assert!(matches!(control(&[&other]), CongestionControlConfig::Vegas(_)), "another kind replaces it");
 }
 
 #[test]
@@ -431,6 +490,7 @@ fn a_key_in_the_wrong_table_is_led_to_the_right_one() {
         ("links.l.probability=0.1", "loss = { kind = \"random\", probability = 0.1 }"),
         ("links.l.name=x", "the name of a link is that of its table: [links.NAME]"),
         ("links.l.queue.rate=1Mbit", "`rate` is a key of the link itself, beside `queue`"),
+        ("links.l.queue.queue=red", "(`queue` is a key of kind "),
         ("links.l.forward.limit=7p", "queue = { kind = \"droptail\", limit = \"7p\" }"),
         ("links.l.forward.cost=7", "`cost` is a key of the link itself, beside `forward`"),
         ("defaults.queue=red", "link = { queue = \"red\" }"),

@@ -2,12 +2,11 @@
 //!
 //! Source: tc-cake(8); Linux, `net/sched/sch_cake.c`. Deviations: those of the module above.
 
-use alloc::format;
-
 use tidegate_parameters::{Bound, bound, parameters, words};
 use tidegate_units::{BitRate, Bytes, Span};
 
 use crate::schedule::BinHash;
+use crate::schedule::flow_queueing::check_sets;
 
 words! {
     /// Between whom queues are fair.
@@ -140,8 +139,18 @@ parameters! {
         hash: BinHash = BinHash::Keyed;
     }
     check |config, report| {
-        if !config.queues.is_multiple_of(config.ways.max(1)) {
-            report.say("ways", format!("{} queues are no whole number of sets", config.queues), "1, 4 or 8");
+        check_sets(config.queues, config.ways, report);
+        if config.bandwidth.is_none() {
+            for (key, is_set) in [
+                ("overhead", config.overhead != 0),
+                ("mpu", config.mpu != 0),
+                ("framing", config.framing != Framing::None),
+                ("ingress", config.ingress),
+            ] {
+                if is_set {
+                    report.say(key, "it is for the shaper, and without `bandwidth` there is none", "set `bandwidth`, too");
+                }
+            }
         }
     };
 }

@@ -20,6 +20,7 @@ mod law;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::format;
 
 use tidegate_packet::{Backlog, DropReason, Ecn, MarkReason, Packet, Sink};
 use tidegate_parameters::{Bound, bound, parameters, words};
@@ -96,6 +97,12 @@ parameters! {
         /// plus the bursts of classic flows.
         tshift: Span = Span::from_millis(50) => bound::DELAY;
     }
+    check |config, report| {
+        if let Limit::Time(longest) = config.limit && longest <= config.target {
+            let help = "with such a limit the controller never acts; let more wait";
+            report.say("limit", format!("{longest} is not longer than the target"), help);
+        }
+    };
 }
 
 /// Parts of a share in the credit of the scheduler.

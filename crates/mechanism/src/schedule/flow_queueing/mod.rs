@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
-use tidegate_parameters::{Bound, bound, parameters};
+use tidegate_parameters::{Bound, Report, bound, parameters};
 use tidegate_units::{Bytes, Limit, Time};
 
 use self::places::Places;
@@ -79,10 +79,17 @@ parameters! {
         classify: Classification = Classification::Flow;
     }
     check |config, report| {
-        if !config.queues.is_multiple_of(config.ways.max(1)) {
-            report.say("ways", format!("{} queues are no whole number of sets", config.queues), "1, 4 or 8");
-        }
+        check_sets(config.queues, config.ways, report);
     };
+}
+
+/// That `queues` are whole sets of `ways`.
+pub(super) fn check_sets(queues: u32, ways: u32, report: &mut Report<'_>) {
+    let ways = ways.max(1);
+    if !queues.is_multiple_of(ways) {
+        let message = format!("{queues} queues are no whole number of sets of {ways}");
+        report.say("queues", message, &format!("a multiple of {ways}, or `ways` that it is a multiple of"));
+    }
 }
 
 /// Who loses when more would wait than may.

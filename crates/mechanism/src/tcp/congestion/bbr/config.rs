@@ -55,6 +55,12 @@ parameters! {
         aggregates: bool = false;
         /// Whether the window also holds what arrives at once beyond the rate, at most 100 ms of it. Source: version 1 has none; Linux has it.
         aggregation: bool = false;
+        /// Whether the window counts in whole segments, rounded up to an even number of them. Source: version 1 has bytes; Linux has it
+        /// (`bbr_quantization_budget`).
+        whole_segments: bool = false;
+        /// Whether segments after one that went later than the rate allows go sooner, by half of its time at most. Source: version 1 has none;
+        /// Linux has it (`tcp_update_skb_after_send`).
+        makes_up: bool = false;
     }
 }
 

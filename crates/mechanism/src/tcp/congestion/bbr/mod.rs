@@ -5,8 +5,8 @@
 //! Source: draft-cardwell-iccrg-bbr-congestion-control-00 (version 1), section 4; its variable names.
 //! Deviations: segments go one by one, so that the send quantum (section 4.2.2) is one segment, unless `aggregates` is on. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
-//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments` and
-//! `aggregation` are not of this version but of its successors and of Linux; all are off. The window is never below the minimum of
+//! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments`,
+//! `aggregation`, `whole_segments` and `makes_up` are not of this version but of its successors and of Linux; all are off. The window is never below the minimum of
 //! the connection, which is what a time-out leaves. There is no long-term estimate for policers (of Linux, not of the draft).
 
 mod aggregation;
@@ -123,6 +123,12 @@ impl Bbr {
         let probes = self.state == BbrState::ProbeBw && self.cycle_index == 0;
         let probe_segments = if probes { u64::from(self.config.probe_segments) } else { 0 };
         let quanta = QUANTA * u64::from(self.quantum_segments());
+        if self.config.whole_segments {
+            // So that who acknowledges every second segment waits for no last one.
+            let segments =
+                ((gain * bdp / self.segment_bytes as f64).ceil() as u64 + quanta).next_multiple_of(2);
+            return (segments + probe_segments) * self.segment_bytes;
+        }
         (gain * bdp) as u64 + (quanta + probe_segments) * self.segment_bytes
     }
 
@@ -417,7 +423,11 @@ impl CongestionControl for Bbr {
 
     #[inline]
     fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
-        self.pacer.on_send(segment.payload_bytes, self.pacing_rate, now);
+        if self.config.makes_up {
+            self.pacer.on_send_making_up(segment.payload_bytes, self.pacing_rate, now);
+        } else {
+            self.pacer.on_send(segment.payload_bytes, self.pacing_rate, now);
+        }
         self.burst_left = match self.burst_left {
             0 => self.quantum_segments() - 1,
             left => left - 1,

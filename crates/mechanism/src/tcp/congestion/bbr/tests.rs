@@ -216,6 +216,37 @@ fn segments_go_in_pairs_from_1_2_megabits_on_and_in_milliseconds_from_24_on() {
     assert_eq!(bbr.may_send(0, 1460, Time::ZERO), Permission::At(Time::ZERO + Span::from_micros(2920)));
 }
 
+/// The window of Linux: whole segments, and an even number of them.
+#[test]
+fn a_window_in_whole_segments_is_rounded_up_to_an_even_number() {
+    let config = BbrConfig { whole_segments: true, probe_segments: 1, ..BbrConfig::default() };
+    let mut bbr = config.build(&TcpConfig::modern(Variant::Sack));
+    bbr.rtprop = Some(Span::from_millis(10));
+    // Three segments beyond the product, and one where it probes.
+    for (segments, window) in [(10.0, 14), (10.2, 14), (11.0, 14), (11.2, 16)] {
+        bbr.btlbw = MaxOfRounds::default();
+        bbr.btlbw.update(1, segments * 100.0 * SEGMENT as f64);
+        assert_eq!(bbr.inflight(1.0), window * SEGMENT, "{segments}");
+    }
+    bbr.state = BbrState::ProbeBw;
+    assert_eq!(bbr.inflight(1.0), 17 * SEGMENT);
+}
+
+/// At 1 MB/s a segment takes 1.46 ms; one that goes 2 ms late lets the next go after half of that.
+#[test]
+fn one_that_goes_late_lets_the_next_go_sooner() {
+    for (makes_up, wait) in [(false, 1460), (true, 730)] {
+        let config = BbrConfig { makes_up, ..BbrConfig::default() };
+        let mut bbr = config.build(&TcpConfig::modern(Variant::Sack));
+        bbr.pacing_rate = 1e6;
+        let segment = |number| Segment { payload_bytes: 1460, ..Segment::for_tests(number) };
+        bbr.on_send(&segment(0), Time::ZERO);
+        let late = Time::ZERO + Span::from_micros(3460);
+        bbr.on_send(&segment(1), late);
+        assert_eq!(bbr.may_send(0, 1460, late), Permission::At(late + Span::from_micros(wait)), "{makes_up}");
+    }
+}
+
 #[test]
 fn who_resumes_sends_at_the_rate_and_does_not_look_for_the_round_trip_at_once() {
     for resumes in [false, true] {

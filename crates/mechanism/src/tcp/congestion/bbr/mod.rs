@@ -126,7 +126,7 @@ impl Bbr {
         if self.config.whole_segments {
             // So that who acknowledges every second segment waits for no last one.
             let segments =
-                ((gain * bdp / self.segment_bytes as f64).ceil() as u64 + quanta).next_multiple_of(2);
+                (libm::ceil(gain * bdp / self.segment_bytes as f64) as u64 + quanta).next_multiple_of(2);
             return (segments + probe_segments) * self.segment_bytes;
         }
         (gain * bdp) as u64 + (quanta + probe_segments) * self.segment_bytes

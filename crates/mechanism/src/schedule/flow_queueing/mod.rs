@@ -83,12 +83,16 @@ parameters! {
     };
 }
 
-/// That `queues` are whole sets of `ways`.
+/// How many queues there are where nothing else is written, here and in CAKE.
+const USUAL_QUEUES: u32 = 1024;
+
+/// That `queues` are whole sets of `ways`; said at what must have been written.
 pub(super) fn check_sets(queues: u32, ways: u32, report: &mut Report<'_>) {
     let ways = ways.max(1);
     if !queues.is_multiple_of(ways) {
         let message = format!("{queues} queues are no whole number of sets of {ways}");
-        report.say("queues", message, &format!("a multiple of {ways}, or `ways` that it is a multiple of"));
+        let key = if queues == USUAL_QUEUES { "ways" } else { "queues" };
+        report.say(key, message, &format!("a multiple of {ways}, or `ways` that it is a multiple of"));
     }
 }
 

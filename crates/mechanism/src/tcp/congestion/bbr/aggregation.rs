@@ -4,9 +4,29 @@
 //! Source: draft-ietf-ccwg-bbr (`BBRUpdateACKAggregation`); Linux has it for version 1 (`bbr_update_ack_aggregation`).
 //! Deviations: the largest of ten round trips; Linux keeps those of two windows of five.
 
-use tidegate_units::Time;
+use tidegate_units::{Span, Time};
 
 use super::filter::MaxOfRounds;
+
+/// An acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp::congestion) struct Came {
+    pub delivered_bytes: u64,
+    /// The rate of the path, in bytes per second.
+    pub bw: f64,
+    /// What the rate explains counts in whole ones of these.
+    pub unit_bytes: u64,
+    pub cwnd_bytes: u64,
+    pub round: u64,
+    pub is_pipe_full: bool,
+}
+
+impl Came {
+    fn expected_bytes(&self, interval: Span) -> u64 {
+        let bytes = (self.bw * interval.as_secs_f64()) as u64;
+        bytes - bytes % self.unit_bytes
+    }
+}
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,28 +39,18 @@ pub(in crate::tcp::congestion) struct Aggregation {
 }
 
 impl Aggregation {
-    /// So many bytes were delivered in round `round` of a path with the rate `bw`, in bytes per second, at a window of `cwnd` bytes. Before
-    /// the pipe is full only the last value counts.
-    pub(in crate::tcp::congestion) fn update(
-        &mut self,
-        delivered_bytes: u64,
-        bw: f64,
-        cwnd: u64,
-        round: u64,
-        is_pipe_full: bool,
-        now: Time,
-    ) {
-        let interval = now.since(self.start);
-        let mut expected = (bw * interval.as_secs_f64()) as u64;
+    /// More was delivered. Before the pipe is full only the last value counts.
+    pub(in crate::tcp::congestion) fn update(&mut self, came: &Came, now: Time) {
+        let mut expected = came.expected_bytes(now.since(self.start));
         if self.delivered_bytes <= expected {
             self.delivered_bytes = 0;
             self.start = now;
             expected = 0;
         }
-        self.delivered_bytes += delivered_bytes;
-        let extra = self.delivered_bytes.saturating_sub(expected).min(cwnd);
-        if is_pipe_full {
-            self.largest.update(round, extra as f64);
+        self.delivered_bytes += came.delivered_bytes;
+        let extra = self.delivered_bytes.saturating_sub(expected).min(came.cwnd_bytes);
+        if came.is_pipe_full {
+            self.largest.update(came.round, extra as f64);
             self.extra_bytes = self.largest.get() as u64;
         } else {
             self.extra_bytes = extra;
@@ -62,24 +72,41 @@ impl Aggregation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_units::Span;
+    /// At 1 MB/s.
+    fn came(delivered_bytes: u64, round: u64) -> Came {
+        Came { delivered_bytes, bw: 1e6, unit_bytes: 1, cwnd_bytes: 20_000, round, is_pipe_full: true }
+    }
 
-    /// Ten segments every ten milliseconds, at 1 MB/s: nine of them, and the part of the tenth that the last interval left, are extra.
+    /// Ten segments every ten milliseconds: nine of them, and the part of the tenth that the last interval left, are extra.
     #[test]
     fn what_comes_at_once_is_extra_up_to_a_window_and_is_forgotten_after_ten_rounds() {
         let at = |millis| Time::ZERO + Span::from_millis(millis);
         let mut aggregation = Aggregation::default();
         for burst in 0..5 {
             for _ in 0..10 {
-                aggregation.update(1000, 1e6, 100_000, burst, true, at(10 * burst));
+                aggregation.update(&came(1000, burst), at(10 * burst));
             }
         }
         assert_eq!(aggregation.extra_bytes(), 10_000);
         for millis in 0..100 {
-            aggregation.update(1000, 1e6, 100_000, 5 + millis / 5, true, at(60 + millis));
+            aggregation.update(&came(1000, 5 + millis / 5), at(60 + millis));
         }
         assert_eq!(aggregation.extra_bytes(), 1000, "one segment each millisecond is what the rate says");
-        aggregation.update(50_000, 1e6, 20_000, 30, true, at(200));
+        aggregation.update(&came(50_000, 30), at(200));
         assert_eq!(aggregation.extra_bytes(), 20_000, "no more than a window");
+    }
+
+    #[test]
+    fn what_is_expected_may_count_in_whole_segments() {
+        let mut extra = [0; 2];
+        for (extra, unit_bytes) in extra.iter_mut().zip([1, 1000]) {
+            let mut aggregation = Aggregation::default();
+            for micros in [0, 1900] {
+                let came = Came { unit_bytes, ..came(2000, 1) };
+                aggregation.update(&came, Time::ZERO + Span::from_micros(micros));
+            }
+            *extra = aggregation.extra_bytes();
+        }
+        assert_eq!(extra, [2100, 3000]);
     }
 }

@@ -5,7 +5,7 @@
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
-use super::{Aggregation, Bbr, BbrState, Loss, MaxOfRounds};
+use super::{Aggregation, Bbr, BbrState, Loss, MaxOfRounds, Policer};
 use crate::tcp::config::TcpConfig;
 use crate::tcp::congestion::{Pacer, telling};
 
@@ -61,6 +61,9 @@ parameters! {
         /// Whether segments after one that went later than the rate allows go sooner, by half of its time at most. Source: version 1 has none;
         /// Linux has it (`tcp_update_skb_after_send`).
         makes_up: bool = false;
+        /// Whether the rate of a policer is looked for: one at which a fifth was lost two times in a row. Source: version 1 has none; Linux
+        /// has it (`bbr_lt_bw_sampling`).
+        policers: bool = false;
     }
 }
 
@@ -98,6 +101,8 @@ impl BbrConfig {
             probe_rtt_round_done: false,
             limited_until: 0,
             aggregation: Aggregation::default(),
+            policer: Policer::default(),
+            timed_out: false,
             burst_left: 0,
             initial_bytes,
             minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,

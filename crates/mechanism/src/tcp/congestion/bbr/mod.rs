@@ -6,19 +6,21 @@
 //! Deviations: segments go one by one, so that the send quantum (section 4.2.2) is one segment, unless `aggregates` is on. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
 //! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments`,
-//! `aggregation`, `whole_segments` and `makes_up` are not of this version but of its successors and of Linux; all are off. The window is never below the minimum of
-//! the connection, which is what a time-out leaves. There is no long-term estimate for policers (of Linux, not of the draft).
+//! `aggregation`, `whole_segments`, `makes_up` and `policers` are not of this version but of its successors and of Linux; all are off. The window is never
+//! below the minimum of the connection, which is what a time-out leaves.
 
 mod aggregation;
 mod config;
 mod filter;
+mod policer;
 
 use tidegate_packet::Dscp;
 use tidegate_units::{Span, Time};
 
-pub(super) use self::aggregation::Aggregation;
+pub(super) use self::aggregation::{Aggregation, Came};
 pub use self::config::BbrConfig;
 pub(super) use self::filter::MaxOfRounds;
+use self::policer::{Policer, Told, Verdict};
 use super::{
     Ack, Congestion, CongestionControl, Pacer, Permission, RateSample, Sample, Sampling, Segment, Signal,
 };
@@ -98,6 +100,9 @@ pub struct Bbr {
     /// Rates of what was sent before so much was delivered are limited by this control itself (section 4.3.5).
     limited_until: u64,
     aggregation: Aggregation,
+    policer: Policer,
+    /// A time-out ended a round; the next acknowledgment tells the policer.
+    timed_out: bool,
     /// Segments that may go with the one that went last.
     burst_left: u32,
     initial_bytes: u64,
@@ -116,20 +121,25 @@ impl Bbr {
         (MIN_PIPE_SEGMENTS * self.segment_bytes).max(self.minimum_bytes)
     }
 
-    /// `BBRInflight(gain)` (section 4.2.3.2).
-    fn inflight(&self, gain: f64) -> u64 {
+    /// The rate of the path: the largest of the last round trips, or what a policer lets through (`bbr_bw` of Linux).
+    fn bw(&self) -> f64 {
+        self.policer.rate().unwrap_or_else(|| self.btlbw.get())
+    }
+
+    /// `BBRInflight(gain)` (section 4.2.3.2), at a rate, with so many bytes more.
+    fn inflight(&self, bw: f64, gain: f64, more_bytes: u64) -> u64 {
         let Some(rtprop) = self.rtprop else { return self.initial_bytes };
-        let bdp = self.btlbw.get() * rtprop.as_secs_f64();
+        let bdp = bw * rtprop.as_secs_f64();
         let probes = self.state == BbrState::ProbeBw && self.cycle_index == 0;
         let probe_segments = if probes { u64::from(self.config.probe_segments) } else { 0 };
         let quanta = QUANTA * u64::from(self.quantum_segments());
         if self.config.whole_segments {
             // So that who acknowledges every second segment waits for no last one.
-            let segments =
-                (libm::ceil(gain * bdp / self.segment_bytes as f64) as u64 + quanta).next_multiple_of(2);
+            let model = libm::ceil(gain * bdp / self.segment_bytes as f64) as u64;
+            let segments = (model + more_bytes / self.segment_bytes + quanta).next_multiple_of(2);
             return (segments + probe_segments) * self.segment_bytes;
         }
-        (gain * bdp) as u64 + (quanta + probe_segments) * self.segment_bytes
+        (gain * bdp) as u64 + more_bytes + (quanta + probe_segments) * self.segment_bytes
     }
 
     /// `BBR.send_quantum` in segments (section 4.2.2).
@@ -167,10 +177,11 @@ impl Bbr {
         }
         let is_full_length = now.since(self.cycle_stamp) > self.rtprop.unwrap_or(Span::ZERO);
         let is_over = if self.pacing_gain > 1.0 {
-            let has_probed = sample.in_flight_before_bytes >= self.inflight(self.pacing_gain);
+            let has_probed =
+                sample.in_flight_before_bytes >= self.inflight(self.btlbw.get(), self.pacing_gain, 0);
             is_full_length && (sample.lost_bytes > 0 || has_probed)
         } else if self.pacing_gain < 1.0 {
-            is_full_length || sample.in_flight_before_bytes <= self.inflight(1.0)
+            is_full_length || sample.in_flight_before_bytes <= self.inflight(self.btlbw.get(), 1.0, 0)
         } else {
             is_full_length
         };
@@ -182,7 +193,7 @@ impl Bbr {
     fn advance_cycle_phase(&mut self, now: Time) {
         self.cycle_stamp = now;
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
-        self.pacing_gain = CYCLE[self.cycle_index];
+        self.pacing_gain = if self.policer.rate().is_some() { 1.0 } else { CYCLE[self.cycle_index] };
     }
 
     /// Section 4.3.2.2.
@@ -206,7 +217,8 @@ impl Bbr {
             self.pacing_gain = 1.0 / self.config.high_gain;
             self.cwnd_gain = self.config.high_gain;
         }
-        if self.state == BbrState::Drain && sample.in_flight_bytes <= self.inflight(1.0) {
+        if self.state == BbrState::Drain && sample.in_flight_bytes <= self.inflight(self.btlbw.get(), 1.0, 0)
+        {
             self.enter_probe_bw(now);
         }
     }
@@ -218,6 +230,25 @@ impl Bbr {
         self.cwnd_gain = self.config.cwnd_gain;
         self.cycle_index = CYCLE.len() - 1 - scattered(now, CYCLE.len() as u64 - 1) as usize;
         self.advance_cycle_phase(now);
+    }
+
+    /// What the losses of an acknowledgment say of a policer.
+    fn look_for_policer(&mut self, rate: Option<&RateSample>, round_start: bool, sample: &Sample, now: Time) {
+        self.policer.on_lost(sample.lost_bytes);
+        let Some(rate) = rate else { return };
+        let timed_out = core::mem::take(&mut self.timed_out);
+        let told = Told {
+            round_start: round_start || timed_out,
+            probes_bw: self.state == BbrState::ProbeBw,
+            is_app_limited: self.is_app_limited(rate),
+            has_lost: sample.lost_bytes > 0,
+            delivered_total_bytes: sample.delivered_total_bytes,
+        };
+        if self.policer.update(&told, now) == Verdict::LooksForMore {
+            self.enter_probe_bw(now);
+        } else if told.probes_bw && self.policer.rate().is_some() {
+            self.pacing_gain = 1.0;
+        }
     }
 
     /// Section 4.1.2.3: whether the least round trip is too old to be believed.
@@ -277,7 +308,7 @@ impl Bbr {
             self.has_seen_rtt = true;
             self.pacing_rate = self.config.high_gain * self.initial_bytes as f64 / srtt.as_secs_f64();
         }
-        let rate = gain * self.btlbw.get() * (1.0 - self.config.pacing_margin);
+        let rate = gain * self.bw() * (1.0 - self.config.pacing_margin);
         if rate > 0.0 && (self.filled_pipe || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
@@ -326,7 +357,7 @@ impl Bbr {
         if !self.config.aggregation || !self.filled_pipe {
             return 0;
         }
-        self.aggregation.extra_bytes().min((self.btlbw.get() * AGGREGATED_MAX.as_secs_f64()) as u64)
+        self.aggregation.extra_bytes().min((self.bw() * AGGREGATED_MAX.as_secs_f64()) as u64)
     }
 
     /// Section 4.2.3.6.
@@ -334,8 +365,8 @@ impl Bbr {
         self.modulate_for_recovery(sample, round_start);
         if !self.conserves_packets && sample.delivered_bytes > 0 {
             let extra_segments = if self.filled_pipe { u64::from(self.config.extra_segments) } else { 0 };
-            let target =
-                self.inflight(self.cwnd_gain) + extra_segments * self.segment_bytes + self.aggregated();
+            let more_bytes = extra_segments * self.segment_bytes + self.aggregated();
+            let target = self.inflight(self.bw(), self.cwnd_gain, more_bytes);
             let grown = self.cwnd_bytes + sample.delivered_bytes;
             if self.filled_pipe {
                 self.cwnd_bytes = grown.min(target);
@@ -374,9 +405,19 @@ impl CongestionControl for Bbr {
         let Some(sample) = &ack.sample else { return };
         let rate = sample.rate.as_ref();
         let round_start = self.update_btlbw(rate, sample);
+        if self.config.policers {
+            self.look_for_policer(rate, round_start, sample, now);
+        }
         if self.config.aggregation && sample.delivered_bytes > 0 {
-            let (delivered, bw) = (sample.delivered_bytes, self.btlbw.get());
-            self.aggregation.update(delivered, bw, self.cwnd_bytes, self.round_count, self.filled_pipe, now);
+            let came = Came {
+                delivered_bytes: sample.delivered_bytes,
+                bw: self.bw(),
+                unit_bytes: if self.config.whole_segments { self.segment_bytes } else { 1 },
+                cwnd_bytes: self.cwnd_bytes,
+                round: self.round_count,
+                is_pipe_full: self.filled_pipe,
+            };
+            self.aggregation.update(&came, now);
         }
         self.check_cycle_phase(sample, now);
         self.check_full_pipe(round_start, rate);
@@ -391,12 +432,16 @@ impl CongestionControl for Bbr {
         match event.signal {
             Signal::Loss | Signal::LossRestart => {
                 self.save_cwnd();
-                self.loss = Loss::Begins;
+                // One recovery after another, without an acknowledgment between them that says so, is one.
+                if self.loss == Loss::None {
+                    self.loss = Loss::Begins;
+                }
             }
             Signal::Timeout => {
                 self.save_cwnd();
                 self.loss = Loss::Repaired;
                 self.conserves_packets = false;
+                self.timed_out = true;
                 self.cwnd_bytes = self.minimum_bytes;
             }
             // Version 1 knows no marks.

@@ -135,21 +135,25 @@ fn after_ten_seconds_four_segments_are_left_for_200_ms_and_then_the_window_is_ba
     );
 }
 
+fn congestion(signal: Signal, bytes: u64) -> Congestion {
+    Congestion {
+        signal,
+        sequence: 0,
+        echoed: None,
+        window_bytes: bytes,
+        flight_bytes: bytes,
+        repeated: false,
+        srtt: Span::from_millis(10),
+        rto: Span::from_millis(300),
+    }
+}
+
 #[test]
 fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_repair() {
     let (mut control, first) = probing();
     (first..first + 20).for_each(|number| round(&mut control, number, RATE, 20, |_| ()));
     let before = control.cwnd_bytes();
-    let event = Congestion {
-        signal: Signal::Loss,
-        sequence: 0,
-        echoed: None,
-        window_bytes: before,
-        flight_bytes: before,
-        repeated: false,
-        srtt: Span::from_millis(10),
-        rto: Span::from_millis(300),
-    };
+    let event = congestion(Signal::Loss, before);
     control.on_congestion(&event, Time::ZERO);
     let next = first + 20;
     let repairing = |sample: &mut Sample| sample.is_in_recovery = true;
@@ -157,7 +161,11 @@ fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_rep
     assert_eq!(control.cwnd_bytes(), 16 * SEGMENT);
     round(&mut control, next + 1, RATE, 15, repairing);
     assert_eq!(control.cwnd_bytes(), 17 * SEGMENT, "it grows again");
-    round(&mut control, next + 2, RATE, 15, |_| ());
+    // One that begins where this one ends goes on with it.
+    control.on_congestion(&event, Time::ZERO);
+    round(&mut control, next + 2, RATE, 15, repairing);
+    assert_eq!(control.cwnd_bytes(), 18 * SEGMENT);
+    round(&mut control, next + 3, RATE, 15, |_| ());
     assert_eq!(control.cwnd_bytes(), before);
     control.on_congestion(&Congestion { signal: Signal::EcnEcho, ..event }, Time::ZERO);
     assert_eq!(control.cwnd_bytes(), before, "marks mean nothing to it");
@@ -168,17 +176,7 @@ fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_rep
 #[test]
 fn behind_a_time_out_four_segments_may_go_whatever_an_acknowledgment_says() {
     let (mut control, number) = probing();
-    let event = Congestion {
-        signal: Signal::Timeout,
-        sequence: 0,
-        echoed: None,
-        window_bytes: 10 * SEGMENT,
-        flight_bytes: 10 * SEGMENT,
-        repeated: false,
-        srtt: Span::from_millis(10),
-        rto: Span::from_millis(300),
-    };
-    control.on_congestion(&event, ms(100));
+    control.on_congestion(&congestion(Signal::Timeout, 10 * SEGMENT), ms(100));
     assert_eq!(control.cwnd_bytes(), SEGMENT);
     round(&mut control, number, RATE, 0, |sample| {
         // What was sent again had arrived before.
@@ -226,10 +224,38 @@ fn a_window_in_whole_segments_is_rounded_up_to_an_even_number() {
     for (segments, window) in [(10.0, 14), (10.2, 14), (11.0, 14), (11.2, 16)] {
         bbr.btlbw = MaxOfRounds::default();
         bbr.btlbw.update(1, segments * 100.0 * SEGMENT as f64);
-        assert_eq!(bbr.inflight(1.0), window * SEGMENT, "{segments}");
+        assert_eq!(bbr.inflight(bbr.bw(), 1.0, 0), window * SEGMENT, "{segments}");
     }
+    let more = bbr.inflight(bbr.bw(), 1.0, 2 * SEGMENT + 10);
+    assert_eq!(more, 18 * SEGMENT, "what is more is rounded with the rest: 12, 2 and 3");
     bbr.state = BbrState::ProbeBw;
-    assert_eq!(bbr.inflight(1.0), 17 * SEGMENT);
+    assert_eq!(bbr.inflight(bbr.bw(), 1.0, 0), 17 * SEGMENT);
+}
+
+/// A third is lost, and 0.9 of the largest rate arrives, in rounds of eleven milliseconds with ten segments each.
+#[test]
+fn what_a_policer_lets_through_is_the_rate_and_no_gain_looks_for_more() {
+    for policers in [false, true] {
+        let config = BbrConfig { policers, ..BbrConfig::default() };
+        let mut control = config.build(&TcpConfig::modern(Variant::Sack));
+        for number in 1..=8 {
+            round(&mut control, number, RATE, 10, |_| ());
+        }
+        let mut gains = [0.0; 30];
+        for (number, gain) in (9..).zip(&mut gains) {
+            round(&mut control, number, RATE, 10, |sample| sample.lost_bytes = 4 * SEGMENT);
+            *gain = control.pacing_gain;
+        }
+        let believed = gains[10..].iter().all(|gain| *gain == 1.0);
+        assert_eq!(believed, policers, "{gains:?}");
+        let part = control.bw() / RATE;
+        assert!((part - if policers { 10.0 / 11.0 } else { 1.0 }).abs() < 1e-3, "{part}");
+        // 48 round trips later it looks for more again.
+        for number in 39..79 {
+            round(&mut control, number, RATE, 10, |_| ());
+        }
+        assert_eq!(control.bw(), RATE);
+    }
 }
 
 /// At 1 MB/s a segment takes 1.46 ms; one that goes 2 ms late lets the next go after half of that.

@@ -25,6 +25,7 @@ use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
 
 use self::model::{MinRtt, Model};
+use super::bbr::Came;
 use super::{
     Ack, Congestion, CongestionControl, Pacer, Permission, RateSample, Sample, Sampling, Segment, Signal,
     telling,
@@ -301,9 +302,15 @@ impl Bbr3 {
         self.model.update_max_bw(&rate);
         let probes = matches!(self.state, Bbr3State::Startup | Bbr3State::Refill | Bbr3State::Up);
         self.model.update_bounds(probes, self.cwnd_bytes);
-        let (delivered, bw) = (sample.delivered_bytes, self.model.bw());
-        let (round, is_full) = (self.round_count, self.full_bw_reached);
-        self.model.aggregation.update(delivered, bw, self.cwnd_bytes, round, is_full, now);
+        let came = Came {
+            delivered_bytes: sample.delivered_bytes,
+            bw: self.model.bw(),
+            unit_bytes: 1,
+            cwnd_bytes: self.cwnd_bytes,
+            round: self.round_count,
+            is_pipe_full: self.full_bw_reached,
+        };
+        self.model.aggregation.update(&came, now);
         self.check_full_bw(&rate);
         self.check_startup(&rate);
         self.check_drain(now);

@@ -190,6 +190,7 @@ impl Rack {
         }
         let alarm = self.disarm(c);
         let advances = ack.number > c.una;
+        let was_repairing = c.is_repairing();
         let arrived_before = c.una + self.segments.held_bytes();
         // Every segment is timed here.
         c.stop_timing();
@@ -214,7 +215,7 @@ impl Rack {
         }
         self.judge_probe(c, ack, advances, now);
         let delivered = (c.una + self.segments.held_bytes()).saturating_sub(arrived_before);
-        self.detect_loss_and_arm(c, now);
+        self.detect_loss_and_arm(c, was_repairing, now);
         c.spread(delivered, self.segments.under_way_bytes());
         if advances {
             self.arm_probe(c, now);
@@ -267,8 +268,9 @@ impl Rack {
         (self.recent.min_rtt.get() / 4).min(c.rto.srtt())
     }
 
-    /// Step 5, `RACK_detect_loss_and_arm_timer`, and what a loss that is found asks for.
-    fn detect_loss_and_arm(&mut self, c: &mut Connection, now: Time) {
+    /// Step 5, `RACK_detect_loss_and_arm_timer`, and what a loss that is found asks for. Where a repair ends, what was lost of the data
+    /// sent during it, and has not arrived yet, asks for the next.
+    fn detect_loss_and_arm(&mut self, c: &mut Connection, was_repairing: bool, now: Time) {
         if self.recent.rtt.is_zero() {
             return;
         }
@@ -277,8 +279,11 @@ impl Rack {
         if lost_again {
             c.forget_reduction();
         }
-        if lost_any && (lost_again || !c.is_repairing()) {
+        let is_left = was_repairing && self.segments.has_missing();
+        if lost_any && lost_again || (lost_any || is_left) && !c.is_repairing() {
             self.enter(c, now);
+            // Of what is left, all may have been sent again.
+            c.retransmit_head &= self.segments.has_lost();
         }
         if let Some(wait) = wait {
             self.arm(c, Purpose::Reordering, now.saturating_add(wait));
@@ -387,7 +392,7 @@ impl Rack {
             Some(Purpose::Reordering) => {
                 c.burst = NO_BURST_LIMIT;
                 c.arm_timer(now);
-                self.detect_loss_and_arm(c, now);
+                self.detect_loss_and_arm(c, false, now);
                 c.spread(0, self.segments.under_way_bytes());
             }
             Some(Purpose::Probe) => {

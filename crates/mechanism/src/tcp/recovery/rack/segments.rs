@@ -32,6 +32,8 @@ pub(super) struct Segment {
     pub state: State,
     /// It went out more than once.
     pub retransmitted: bool,
+    /// It was found lost, and has not arrived since, sent again or not.
+    is_missing: bool,
     /// When it last went out.
     pub sent_at: Time,
     /// Its neighbours in the chain; only of what is under way.
@@ -58,6 +60,7 @@ pub(super) struct Segments {
     /// No segment below this number is lost.
     lost_from: u64,
     lost_count: usize,
+    missing_count: usize,
     under_way_bytes: u64,
     held_count: u32,
     /// What the receiver holds, so that a block is not walked again.
@@ -75,6 +78,7 @@ impl Segments {
             newest: NONE,
             lost_from: 0,
             lost_count: 0,
+            missing_count: 0,
             under_way_bytes: 0,
             held_count: 0,
             held,
@@ -98,6 +102,10 @@ impl Segments {
     }
     pub const fn has_lost(&self) -> bool {
         self.lost_count > 0
+    }
+    /// Something that was found lost has not arrived yet, sent again or not.
+    pub const fn has_missing(&self) -> bool {
+        self.missing_count > 0
     }
     pub fn first(&self) -> Option<&Segment> {
         self.queue.front()
@@ -130,6 +138,7 @@ impl Segments {
                 payload_bytes,
                 state: State::Lost,
                 retransmitted: false,
+                is_missing: false,
                 sent_at: now,
                 earlier: NONE,
                 later: NONE,
@@ -223,6 +232,7 @@ impl Segments {
         } else {
             self.leave(number);
         }
+        self.missing_count -= usize::from(segment.is_missing);
         arrived(&segment);
     }
 
@@ -247,6 +257,7 @@ impl Segments {
                     self.settle(number, segment, &mut arrived);
                     let place = self.index(number);
                     self.queue[place].state = State::Held;
+                    self.queue[place].is_missing = false;
                     self.held_count += 1;
                 }
                 number += 1;
@@ -270,7 +281,10 @@ impl Segments {
     pub fn lose(&mut self, number: u64) {
         self.leave(number);
         let place = self.index(number);
-        self.queue[place].state = State::Lost;
+        let segment = &mut self.queue[place];
+        segment.state = State::Lost;
+        self.missing_count += usize::from(!segment.is_missing);
+        segment.is_missing = true;
         self.lost_count += 1;
         self.lost_from = self.lost_from.min(number);
     }
@@ -301,7 +315,9 @@ impl Segments {
         for segment in &mut self.queue {
             if segment.state == State::Held {
                 segment.state = State::Lost;
+                segment.is_missing = true;
                 self.lost_count += 1;
+                self.missing_count += 1;
             }
         }
         self.lost_from = self.first;

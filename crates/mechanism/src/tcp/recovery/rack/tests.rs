@@ -108,6 +108,27 @@ fn a_retransmission_that_is_lost_again_is_found_by_what_was_sent_after_it() {
     assert_eq!((sender.counters().timeouts, sender.counters().fast_retransmits), (0, 2), "reduced once more");
 }
 
+/// What was sent in a recovery and is lost is a loss of another window (RFC 5681, section 4.3).
+#[test]
+fn what_a_recovery_leaves_lost_begins_the_next_one() {
+    let mut sender = under_way();
+    sender.on_ack(&ack(1, &[(2, 5)]), at(103));
+    assert_eq!(sent(&mut sender, at(103)), [1, 11, 12, 13]);
+    sender.on_ack(&ack(1, &[(2, 5), (6, 11)]), at(110));
+    assert_eq!(sent(&mut sender, at(110)), [5, 14, 15, 16, 17, 18]);
+    // 1 is repaired; 12 and 13 went out after 11 and are here.
+    sender.on_ack(&ack(5, &[(6, 11), (12, 14)]), at(203));
+    assert_eq!(sent(&mut sender, at(203)).first(), Some(&11));
+    assert_eq!(sender.counters().fast_retransmits, 1);
+    // What was under way when the recovery began is here.
+    sender.on_ack(&ack(11, &[(12, 14)]), at(210));
+    assert_eq!(sender.counters().fast_retransmits, 2);
+    assert!(!sent(&mut sender, at(210)).contains(&11), "it has been sent again");
+    sender.on_ack(&ack(19, &[]), at(303));
+    assert_eq!(sender.counters().retransmissions, 3);
+    assert_eq!((sender.counters().fast_retransmits, sender.counters().timeouts), (2, 0));
+}
+
 /// Segments of window and of threshold when a transfer of ten is over, of which the second was lost.
 fn after_a_short_transfer(config: &TcpConfig) -> (f64, f64) {
     let mut sender = TcpSender::new(config);

@@ -33,6 +33,8 @@ struct Segment {
     is_sacked: bool,
     /// And not sent again since.
     is_lost: bool,
+    /// It was found to be lost, and has not arrived since, sent again or not.
+    is_missing: bool,
 }
 
 /// What was seen.
@@ -51,6 +53,8 @@ struct Seen {
     probes_skipped: u64,
     probes_needless: u64,
     probes_that_repaired: u64,
+    /// Recoveries that began with the end of another.
+    recoveries_in_a_row: u64,
 }
 
 impl Seen {
@@ -66,6 +70,7 @@ impl Seen {
         self.probes_skipped += other.probes_skipped;
         self.probes_needless += other.probes_needless;
         self.probes_that_repaired += other.probes_that_repaired;
+        self.recoveries_in_a_row += other.recoveries_in_a_row;
     }
 }
 
@@ -132,8 +137,9 @@ impl Rfc8985 {
         (self.min_rtt.unwrap_or(Span::ZERO) / 4).min(srtt.unwrap_or(Span::ZERO))
     }
 
-    /// Section 6.2, step 5, and what follows from a loss.
-    fn detect_loss(&mut self, srtt: Option<Span>, now: Time) {
+    /// Section 6.2, step 5, and what follows from a loss. RFC 5681, section 4.3: losses "in two successive windows of data" are two
+    /// indications of congestion, so what was lost of the data sent in a recovery that ends begins the next one.
+    fn detect_loss(&mut self, was_in_recovery: bool, srtt: Option<Span>, now: Time) {
         self.reordering_at = None;
         self.reo_wnd = self.update_reo_wnd(srtt);
         let (mut is_any_lost, mut is_lost_again) = (false, false);
@@ -145,6 +151,7 @@ impl Rfc8985 {
             let lost_at = segment.xmit_ts + self.rtt + self.reo_wnd;
             if lost_at <= now {
                 segment.is_lost = true;
+                segment.is_missing = true;
                 is_any_lost = true;
                 is_lost_again |= segment.is_retransmitted && segment.xmit_ts >= self.reduced_at;
                 self.seen.lost_again += u64::from(segment.is_retransmitted);
@@ -152,10 +159,13 @@ impl Rfc8985 {
                 self.reordering_at = self.reordering_at.max(Some(lost_at));
             }
         }
-        let begins = if self.is_in_recovery() { is_lost_again } else { is_any_lost };
+        let is_left = was_in_recovery && self.segments[self.una..].iter().any(|s| s.is_missing);
+        let begins = if self.is_in_recovery() { is_lost_again } else { is_any_lost || is_left };
         if begins {
             self.seen.recoveries += 1;
+            self.seen.recoveries_in_a_row += u64::from(was_in_recovery && !self.is_in_recovery());
             self.begin_recovery(now);
+            self.goes_at_once = self.first_lost().is_some();
             self.end_probe();
         }
         if self.reordering_at.is_some() {
@@ -264,10 +274,12 @@ impl Reading for Rfc8985 {
             acked.extend(start..start + usize::try_from(u64::from(block.length) / MSS).unwrap());
         }
         acked.retain(|&s| !self.segments[s].is_sacked);
+        let was_in_recovery = self.is_in_recovery();
         self.una = number;
         for &s in &acked {
             let segment = &mut self.segments[s];
             segment.is_sacked = true;
+            segment.is_missing = false;
             if !segment.is_retransmitted {
                 let rtt = now - segment.xmit_ts;
                 self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -290,7 +302,7 @@ impl Reading for Rfc8985 {
             }
         }
         self.process_probe(number, !advances && blocks.is_empty());
-        self.detect_loss(sender.srtt(), now);
+        self.detect_loss(was_in_recovery, sender.srtt(), now);
         if advances {
             self.probe_at = None;
             self.timeout_at = (number < self.next()).then(|| now + sender.rto());
@@ -315,12 +327,13 @@ impl Reading for Rfc8985 {
                 let segment = &mut self.segments[s];
                 segment.is_lost |=
                     !segment.is_sacked && (s == self.una || segment.xmit_ts + self.rtt + self.reo_wnd <= now);
+                segment.is_missing |= segment.is_lost;
             }
             self.begin_recovery(now);
             self.end_probe();
         } else if self.reordering_at == Some(now) {
             self.seen.reordering_expiries += 1;
-            self.detect_loss(sender.srtt(), now);
+            self.detect_loss(false, sender.srtt(), now);
         } else {
             self.probe_at = None;
             self.probes = self.tlp_end.is_none() && self.has_rtt_sample;
@@ -444,6 +457,7 @@ fn rack_and_its_probes_send_what_rfc_8985_says_under_random_loss_and_reordering(
         ("segments", seen.compared),
         ("reordering", seen.reordered),
         ("recoveries", seen.recoveries),
+        ("recoveries in a row", seen.recoveries_in_a_row),
         ("retransmissions lost again", seen.lost_again),
         ("ends of a reordering window", seen.reordering_expiries),
         ("time-outs", seen.timeouts),

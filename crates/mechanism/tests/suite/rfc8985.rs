@@ -25,6 +25,7 @@ const MAX_ACK_DELAY: Span = Span::from_millis(200);
 
 /// Section 5.2. `Segment.end_seq` is one past its number.
 #[derive(Clone, Default, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each a fact of its own")]
 struct Segment {
     /// Of its last transmission. The RFC takes it away from a segment that is found to be lost, and does not say what becomes of the
     /// round-trip time when that one arrives late; here it counts, as after a time-out.

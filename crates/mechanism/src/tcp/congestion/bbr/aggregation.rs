@@ -98,15 +98,14 @@ mod tests {
 
     #[test]
     fn what_is_expected_may_count_in_whole_segments() {
-        let mut extra = [0; 2];
-        for (extra, unit_bytes) in extra.iter_mut().zip([1, 1000]) {
+        let extra = [1, 1000].map(|unit_bytes| {
             let mut aggregation = Aggregation::default();
             for micros in [0, 1900] {
                 let came = Came { unit_bytes, ..came(2000, 1) };
                 aggregation.update(&came, Time::ZERO + Span::from_micros(micros));
             }
-            *extra = aggregation.extra_bytes();
-        }
+            aggregation.extra_bytes()
+        });
         assert_eq!(extra, [2100, 3000]);
     }
 }

@@ -239,14 +239,14 @@ impl Bbr {
         let timed_out = core::mem::take(&mut self.timed_out);
         let told = Told {
             round_start: round_start || timed_out,
-            probes_bw: self.state == BbrState::ProbeBw,
+            state: self.state,
             is_app_limited: self.is_app_limited(rate),
             has_lost: sample.lost_bytes > 0,
             delivered_total_bytes: sample.delivered_total_bytes,
         };
         if self.policer.update(&told, now) == Verdict::LooksForMore {
             self.enter_probe_bw(now);
-        } else if told.probes_bw && self.policer.rate().is_some() {
+        } else if told.state == BbrState::ProbeBw && self.policer.rate().is_some() {
             self.pacing_gain = 1.0;
         }
     }

@@ -8,6 +8,8 @@
 
 use tidegate_units::Time;
 
+use super::BbrState;
+
 /// The fewest round trips of an interval (`bbr_lt_intvl_min_rtts`); one of four times as many is too long.
 const ROUNDS_MIN: u32 = 4;
 /// From which part of what was delivered on losses are those of a policer (`bbr_lt_loss_thresh`).
@@ -23,7 +25,7 @@ const BELIEVED_ROUNDS: u32 = 48;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     pub round_start: bool,
-    pub probes_bw: bool,
+    pub state: BbrState,
     pub is_app_limited: bool,
     /// Something was found to be lost.
     pub has_lost: bool,
@@ -67,7 +69,7 @@ impl Policer {
     /// An acknowledgment with a rate.
     pub(super) fn update(&mut self, told: &Told, now: Time) -> Verdict {
         if self.is_believed {
-            if told.probes_bw && told.round_start {
+            if told.state == BbrState::ProbeBw && told.round_start {
                 self.rounds += 1;
                 if self.rounds >= BELIEVED_ROUNDS {
                     *self = Self::default();
@@ -136,7 +138,7 @@ mod tests {
     fn round(policer: &mut Policer, number: u64, lost_bytes: u64, rate: f64) -> Verdict {
         let told = Told {
             round_start: true,
-            probes_bw: true,
+            state: BbrState::ProbeBw,
             is_app_limited: false,
             has_lost: lost_bytes > 0,
             delivered_total_bytes: (number as f64 * rate * 0.01) as u64,
@@ -169,11 +171,11 @@ mod tests {
             round(&mut policer, number, 190, RATE);
         }
         assert_eq!(policer.rate(), None);
-        let mut policer = Policer::default();
+        let mut faster = Policer::default();
         for number in 1..=9 {
-            round(&mut policer, number, 800, RATE * if number > 4 { 1.3 } else { 1.0 });
+            round(&mut faster, number, 800, RATE * if number > 4 { 1.3 } else { 1.0 });
         }
-        assert_eq!(policer.rate(), None, "two intervals, the second much faster");
+        assert_eq!(faster.rate(), None, "two intervals, the second much faster");
     }
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
         }
         let idle = Told {
             round_start: false,
-            probes_bw: true,
+            state: BbrState::ProbeBw,
             is_app_limited: true,
             has_lost: true,
             delivered_total_bytes: 7000,
@@ -194,11 +196,11 @@ mod tests {
             round(&mut policer, number, 200, RATE);
         }
         assert_eq!(policer.rate(), None);
-        let mut policer = Policer::default();
-        round(&mut policer, 1, 200, RATE);
+        let mut lossless = Policer::default();
+        round(&mut lossless, 1, 200, RATE);
         for number in 2..=17 {
-            round(&mut policer, number, 0, RATE);
+            round(&mut lossless, number, 0, RATE);
         }
-        assert!(!policer.is_sampling, "17 round trips are too long");
+        assert!(!lossless.is_sampling, "17 round trips are too long");
     }
 }

@@ -215,11 +215,11 @@ impl Rack {
         }
         self.judge_probe(c, ack, advances, now);
         let delivered = (c.una + self.segments.held_bytes()).saturating_sub(arrived_before);
-        self.detect_loss_and_arm(c, was_repairing, now);
+        let waits = self.detect_loss_and_arm(c, was_repairing, now);
         c.spread(delivered, self.segments.under_way_bytes());
         if advances {
             self.arm_probe(c, now);
-        } else if self.alarm.is_none() && !c.is_repairing() {
+        } else if !waits && self.alarm.is_none() && !c.is_repairing() {
             // What acknowledges nothing new takes no probe away.
             if let Some(probe) = alarm.filter(|alarm| alarm.purpose == Purpose::Probe) {
                 self.arm(c, Purpose::Probe, probe.at.min(c.rtx_at));
@@ -269,10 +269,10 @@ impl Rack {
     }
 
     /// Step 5, `RACK_detect_loss_and_arm_timer`, and what a loss that is found asks for. Where a repair ends, what was lost of the data
-    /// sent during it, and has not arrived yet, asks for the next.
-    fn detect_loss_and_arm(&mut self, c: &mut Connection, was_repairing: bool, now: Time) {
+    /// sent during it, and has not arrived yet, asks for the next. Returns whether something is undecided, be it that the time-out comes first.
+    fn detect_loss_and_arm(&mut self, c: &mut Connection, was_repairing: bool, now: Time) -> bool {
         if self.recent.rtt.is_zero() {
-            return;
+            return false;
         }
         let (lost_any, mut lost_again, wait) = self.detect_loss(c, now);
         lost_again &= !c.reduce_once;
@@ -288,6 +288,7 @@ impl Rack {
         if let Some(wait) = wait {
             self.arm(c, Purpose::Reordering, now.saturating_add(wait));
         }
+        wait.is_some()
     }
 
     /// `RACK_detect_loss`: whether something is lost, whether something that was sent again since the window was last reduced is, and

@@ -72,6 +72,7 @@ impl Aggregation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     /// At 1 MB/s.
     fn came(delivered_bytes: u64, round: u64) -> Came {
         Came { delivered_bytes, bw: 1e6, unit_bytes: 1, cwnd_bytes: 20_000, round, is_pipe_full: true }

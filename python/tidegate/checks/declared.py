@@ -7,7 +7,7 @@ The file has, by name of an experiment's file, a list of checks:
     measure = "flows.tcp.throughput_bps / 1e6"     # see measure.py
     unit = "Mb/s"                                  # of the measure, for people
     where = { variant = "fifo", load = "1.5Mbit" } # or a list, or { at_least = "..", at_most = ".." }
-    reduce = "each"                                # (default) | mean | min | max over the remaining points
+    reduce = "each"                                # (default) | mean | median | min | max, over these points
     at_most = 0.1                                  # or: value + tolerance ("3%", "0.02"), at_least, between
     over_seeds = "mean"                            # (default) | median, where few runs are of another kind
     relative_to = { variant = "fifo" }             # optional: divide by it there, same axes and seed
@@ -41,7 +41,7 @@ from tidegate.experiment import Info
 
 KINDS = ("quantitative", "qualitative")
 PROVENANCES = ("text", "derived", "literature", "assumed")
-REDUCTIONS = ("each", "mean", "min", "max")
+REDUCTIONS = ("each", "mean", "median", "min", "max")
 OVER_SEEDS = ("mean", "median")
 _COMPARISONS = ("value", "at_least", "at_most", "between")
 _KEYS = {

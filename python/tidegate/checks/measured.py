@@ -5,6 +5,7 @@ it, and its 95 % interval is reported.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from tidegate import measure, quantities, stats
@@ -53,7 +54,7 @@ def estimates(check: Check, points: Sequence[PointResult]) -> list[tuple[stats.E
     of_seeds = {"mean": stats.estimate, "median": stats.estimate_median}[check.over_seeds]
     if check.reduce == "each":
         return [(of_seeds(list(by_seed.values())), members[place]) for place, by_seed in groups.items()]
-    reduction = {"mean": stats.mean, "min": min, "max": max}[check.reduce]
+    reduction = {"mean": stats.mean, "median": median, "min": min, "max": max}[check.reduce]
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in groups.values())))
     if not seeds:
         raise MeasureError("its points have no seed in common")

@@ -1,5 +1,6 @@
 //! What is wrong with parameters, told to whoever knows where they were written.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -28,6 +29,15 @@ impl<'r> Report<'r> {
     /// The value at a path of `keys` is wrong.
     pub fn at(&mut self, keys: &[&str], message: impl Into<String>, help: &str) {
         (self.sink)(keys, message.into(), help);
+    }
+
+    /// Where `is_given`: the value of `key` is for something that is not there, so that it has no effect. `needs` is what it takes, as a part
+    /// of a file.
+    pub fn idle(&mut self, key: &str, is_given: bool, needs: &str) {
+        if is_given {
+            let message = format!("without `{needs}` it has no effect");
+            self.say(key, message, "set both, or leave it out");
+        }
     }
 
     /// Lets `check` look at the table `key`.

@@ -100,6 +100,11 @@ impl EredConfig {
         if self.fair && self.mode == QueueUnit::Bytes {
             report.say("mode", "FRED's tests count packets", "leave out `mode` or `fair`");
         }
+        if !self.fair {
+            let usual = Self::default();
+            report.idle("min_q", self.min_q != usual.min_q, "fair = true");
+            report.idle("variant", self.variant != usual.variant, "fair = true");
+        }
     }
 
     /// `min` and `max` in packets; none where they are given in time.

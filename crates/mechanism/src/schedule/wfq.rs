@@ -110,6 +110,8 @@ impl WfqConfig {
             if !self.reserved.is_empty() {
                 report.say("reserved", "weights of flows know of no reservation", "weights = \"active\"");
             }
+            let is_given = self.active_window != Self::default().active_window;
+            report.idle("active_window", is_given, "weights = \"active\"");
             return;
         }
         if self.classify == Classification::Flow {

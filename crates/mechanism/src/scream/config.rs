@@ -112,16 +112,25 @@ parameters! {
             report.say("max_rate", message, "at least `min_rate`");
         }
         if config.delay_target_max < config.delay_target {
-            let message = format!("the largest target is below the target, {}", config.delay_target);
-            report.say("delay_target_max", message, "at least `delay_target`");
+            // Whoever leaves the largest one as it is has written the other.
+            if config.delay_target_max == Self::default().delay_target_max {
+                let message = format!("the largest target, {}, is below this one", config.delay_target_max);
+                report.say("delay_target", message, "set a larger `delay_target_max`, too");
+            } else {
+                let message = format!("the largest target is below the target, {}", config.delay_target);
+                report.say("delay_target_max", message, "at least `delay_target`");
+            }
         }
         if config.overhead_max < config.overhead_min {
             let message = "less may be under way without a queue than with one";
             report.say("overhead_max", message, "at least `overhead_min`");
         }
         if config.min_window < config.packet {
-            let message = format!("no packet of {} fits into this window", config.packet);
-            report.say("min_window", message, "at least `packet`: else nothing can be sent");
+            let message = format!("no packet of {} fits into a window of {}", config.packet, config.min_window);
+            let is_usual = config.min_window == Self::default().min_window;
+            let (key, help) =
+                if is_usual { ("packet", "set a larger `min_window`, too") } else { ("min_window", "at least `packet`") };
+            report.say(key, message, help);
         }
         if config.key_interval.is_some_and(|interval| interval.as_secs_f64() * config.frame_rate <= config.key_size) {
             let message = format!("a key frame of {} pictures leaves nothing for the others", config.key_size);

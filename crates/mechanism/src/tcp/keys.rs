@@ -234,7 +234,15 @@ impl TcpKeys {
             report.say("ecn_timeout", "SUBTCP does without ECN time-outs", help);
         }
         if config.ecn_feedback != EcnFeedback::Classic && !config.ecn {
-            report.say("ecn_feedback", "without `ecn` there is no feedback on marks", "set ecn = true");
+            if self.ecn_feedback.is_some() {
+                report.say("ecn_feedback", "without `ecn` there is no feedback on marks", "set ecn = true");
+            } else {
+                report.say(
+                    "ecn",
+                    "the control answers marks, and without `ecn` there are none",
+                    "leave out `ecn`",
+                );
+            }
         }
         if (config.rules, config.variant) != (Rules::Modern, Variant::Sack) {
             let help = "use the profile modern with the variant sack, or leave it out";
@@ -375,7 +383,7 @@ mod tests {
         let without = TcpKeys { control, ecn: Some(EcnUse::None), ..TcpKeys::default() };
         assert_eq!(
             complaints(&without),
-            ["ecn_feedback: without `ecn` there is no feedback on marks; set ecn = true"]
+            ["ecn: the control answers marks, and without `ecn` there are none; leave out `ecn`"]
         );
     }
 

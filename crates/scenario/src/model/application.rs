@@ -151,6 +151,9 @@ parameters! {
     };
 }
 
+/// Of a Pareto distribution: heavy-tailed, with a mean and without a variance.
+const SHAPE: f64 = 1.5;
+
 parameters! {
     /// # On and off
     ///
@@ -165,10 +168,16 @@ parameters! {
         /// The mean off time.
         off: Span => bound::DELAY;
         /// The shape of the Pareto distribution, above 1. Source: ns.
-        shape: f64 = 1.5 => Bound::above(1.0).saying("a Pareto distribution of shape ", " has no mean");
+        shape: f64 = SHAPE => Bound::above(1.0).saying("a Pareto distribution of shape ", " has no mean");
         /// The rate while on; for UDP, where it is required.
         rate: Option<BitRate> = None => bound::RATE;
         /// A packet on the wire; for UDP. Default: the transport's `packet`.
         packet: Option<Bytes> = None;
     }
+    check |config, report| {
+        if config.distribution != OnOffDistribution::Pareto {
+            let is_given = (config.shape - SHAPE).abs() > 0.0;
+            report.idle("shape", is_given, "distribution = \"pareto\"");
+        }
+    };
 }

@@ -147,6 +147,25 @@ fn a_queue_that_could_never_act_is_refused() {
         ("{ kind = 'cake', queues = 10 }", "10 queues are no whole number of sets of 8"),
         ("{ kind = 'cake', overhead = 18 }", "without `bandwidth` there is none"),
         ("{ kind = 'cake', ingress = true }", "without `bandwidth` there is none"),
+        (
+            "{ kind = 'dualpi2', tshift = '10ms' }",
+            "tshift: without `scheduler = \"time-shifted\"` it has no effect",
+        ),
+        (
+            "{ kind = 'dualpi2', scheduler = 'time-shifted', classic_share = 0.2 }",
+            "classic_share: without `scheduler = \"wrr\"` it has no effect",
+        ),
+        (
+            "{ kind = 'pie', dq_threshold = '1kB' }",
+            "without `estimator = \"departure-rate\"` it has no effect",
+        ),
+        (
+            "{ kind = 'red', min = '5p', max = '15p', flows_window = '2s' }",
+            "without `flows_rtt` it has no effect",
+        ),
+        ("{ kind = 'ered', min_q = 3 }", "min_q: without `fair = true` it has no effect"),
+        ("{ kind = 'ered', variant = 'many-flows' }", "variant: without `fair = true` it has no effect"),
+        ("{ kind = 'wfq', active_window = '2s' }", "without `weights = \"active\"` it has no effect"),
     ] {
         let said = fail(NBP, &[&format!("links.{link}.forward.queue={queue}")]);
         assert!(said.contains(message), "{queue}: {said}");

@@ -74,6 +74,10 @@ parameters! {
             let help = "with such a limit PIE hardly acts; let more wait";
             report.say("limit", format!("{longest} is not longer than the target"), help);
         }
+        if config.estimator == DelayEstimator::Timestamps {
+            let is_given = config.dq_threshold != Self::default().dq_threshold;
+            report.idle("dq_threshold", is_given, "estimator = \"departure-rate\"");
+        }
     };
 }
 

@@ -293,7 +293,10 @@ fn a_limit_below_the_target_is_refused() {
     let default = PieConfig::default();
     assert!(said(default).is_empty());
     assert_eq!(said(PieConfig { limit: Limit::Time(Span::from_millis(15)), ..default }), ["limit"]);
-    assert_eq!(said(PieConfig { dq_threshold: Bytes::new(65_537), ..default }), ["dq_threshold"]);
+    let rate = PieConfig { estimator: DelayEstimator::DepartureRate, ..default };
+    assert_eq!(said(PieConfig { dq_threshold: Bytes::new(65_537), ..rate }), ["dq_threshold"]);
+    assert!(said(PieConfig { dq_threshold: Bytes::new(65_536), ..rate }).is_empty());
+    assert_eq!(said(PieConfig { dq_threshold: Bytes::new(65_536), ..default }), ["dq_threshold"]);
     let law = PieLawConfig { alpha: -0.1, beta: f64::NAN, ..default.law };
     assert_eq!(said(PieConfig { law, ..default }), ["alpha", "beta"]);
 }

@@ -51,6 +51,9 @@ words! {
     }
 }
 
+/// How long a flow counts as active.
+const FLOWS_WINDOW: Span = Span::from_secs(1);
+
 parameters! {
     /// # Random Early Detection
     ///
@@ -105,7 +108,7 @@ parameters! {
         /// 3.5.
         slope_rtt: Option<Span> = None => bound::DURATION;
         /// How long a flow counts as active after a packet; with `flows_rtt`. Source: assumed, several round-trip times.
-        flows_window: Span = Span::from_secs(1) => bound::DURATION;
+        flows_window: Span = FLOWS_WINDOW => bound::DURATION;
     }
     check RedConfig::check_together;
 }
@@ -136,6 +139,9 @@ impl RedConfig {
         }
         if self.slope_rtt.is_some() && self.max_p == 0.0 {
             report.say("max_p", "a line that reaches 0 has no end that could move", "above 0");
+        }
+        if self.flows_rtt.is_none() {
+            report.idle("flows_window", self.flows_window != FLOWS_WINDOW, "flows_rtt");
         }
         let counted = |limit: Limit| match (self.mode, limit) {
             (QueueUnit::Packets, Limit::Packets(packets)) => Some(u64::from(packets)),

@@ -102,6 +102,16 @@ parameters! {
             let help = "with such a limit the controller never acts; let more wait";
             report.say("limit", format!("{longest} is not longer than the target"), help);
         }
+        let usual = Self::default();
+        match config.scheduler {
+            DualScheduler::WeightedRoundRobin => {
+                report.idle("tshift", config.tshift != usual.tshift, "scheduler = \"time-shifted\"");
+            }
+            DualScheduler::TimeShifted => {
+                let is_given = (config.classic_share - usual.classic_share).abs() > 0.0;
+                report.idle("classic_share", is_given, "scheduler = \"wrr\"");
+            }
+        }
     };
 }
 

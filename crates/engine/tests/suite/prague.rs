@@ -17,6 +17,7 @@ fn beside_cubic(classic_fallback: bool, queue: DisciplineConfig, rtt_ms: u32) ->
     let base = TcpConfig { ecn: true, delayed_ack: None, ..TcpConfig::modern(Variant::Sack) };
     let prague = TcpConfig {
         l4s: true,
+        ecn_retransmissions: true,
         ecn_feedback: EcnFeedback::Accurate,
         control: CongestionControlConfig::Prague(PragueConfig {
             classic_fallback,

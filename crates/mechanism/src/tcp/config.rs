@@ -144,8 +144,11 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// Whether both ends speak ECN: no, no.
     pub ecn: bool,
-    /// Whether data is sent as ECT(1), what is sent again too (RFC 9331, section 4.1): no, no. With `ecn`.
+    /// Whether data is sent as ECT(1) (RFC 9331, section 4.1): no, no. With `ecn`.
     pub l4s: bool,
+    /// Whether what is sent again is ECN-capable as well: yes (ns), no (RFC 3168, section 6.1.5), but yes with `l4s`, for else it would
+    /// wait in the other queue (RFC 9331, section 4.1). With `ecn`.
+    pub ecn_retransmissions: bool,
     /// How the receiver tells of marks, with `ecn`: [`Classic`](EcnFeedback::Classic) in both profiles. DCTCP wants one of the
     /// others; what its sender would make of a classic echo is that everything was marked. Classic feedback tells one bit for each
     /// round trip (RFC 3168, section 6.1.3), DCTCP's one for each acknowledgment, and what waits is acknowledged at once where
@@ -221,6 +224,7 @@ impl TcpConfig {
             delayed_ack: None,
             ecn: false,
             l4s: false,
+            ecn_retransmissions: true,
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,
@@ -261,6 +265,7 @@ impl TcpConfig {
             delayed_ack: Some(Rules::Modern.delayed_ack()),
             ecn: false,
             l4s: false,
+            ecn_retransmissions: false,
             ecn_feedback: EcnFeedback::Classic,
             ecn_timeout: false,
             gradual_reduction: false,

@@ -50,6 +50,10 @@ parameters! {
         /// How the receiver tells of marks. Default: classic; dctcp with that control, accurate with `prague` or `ecn = "l4s"`. Source: RFC
         /// 3168, RFC 8257, RFC 9768.
         ecn_feedback: Option<EcnFeedback> = None;
+        /// Whether what is sent again can be marked, too, and is not dropped where a queue drops what it cannot mark. Default: true
+        /// (ns-1999), false (modern). It is true with `ecn = "l4s"`. Source: ns; RFC 3168, section 6.1.5; RFC 9331, section 4.1. Linux does it
+        /// with DCTCP.
+        ecn_retransmissions: Option<bool> = None;
         /// Whether a mark echoed at a window of one segment stops the sender for a time-out, doubled each time. Default: false.
         /// Source: thesis of Feng, section 4.3.4 (off in its other experiments); RFC 3168, section 6.1.2; Linux has it not.
         ecn_timeout: Option<bool> = None;
@@ -156,6 +160,9 @@ impl TcpKeys {
                 None if is_dctcp => EcnFeedback::Dctcp,
                 None => base.ecn_feedback,
             },
+            ecn_retransmissions: self
+                .ecn_retransmissions
+                .unwrap_or(base.ecn_retransmissions || ecn == EcnUse::L4s),
             ecn_timeout: self.ecn_timeout.unwrap_or(base.ecn_timeout),
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
             prr: self.prr.unwrap_or(base.prr),
@@ -226,6 +233,7 @@ impl TcpKeys {
                 report.say(key, "a window of no packet sends nothing", "at least 1p");
             }
         }
+        report.idle("ecn_retransmissions", self.ecn_retransmissions.is_some() && !config.ecn, "ecn = true");
         if config.ecn_timeout && !config.ecn {
             report.say("ecn_timeout", "without `ecn` no mark is heard", "set ecn = true");
         }
@@ -313,7 +321,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 28)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 29)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -324,6 +332,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("control", &config.control)?;
         table.serialize_field("ecn", &config.ecn_use())?;
         table.serialize_field("ecn_feedback", &config.ecn_feedback)?;
+        table.serialize_field("ecn_retransmissions", &config.ecn_retransmissions)?;
         table.serialize_field("ecn_timeout", &config.ecn_timeout)?;
         table.serialize_field("gradual_reduction", &config.gradual_reduction)?;
         table.serialize_field("prr", &config.prr)?;
@@ -538,7 +547,7 @@ mod documented {
     #[test]
     fn a_key_that_is_set_to_its_documented_default_changes_nothing() {
         let sentences = sentences();
-        assert_eq!(sentences.len(), 30, "every key has a default: {sentences:?}");
+        assert_eq!(sentences.len(), 31, "every key has a default: {sentences:?}");
         for (key, sentence) in &sentences {
             for &rules in Rules::ALL {
                 let text = default_in(sentence, rules);
@@ -585,7 +594,7 @@ mod documented {
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
             r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
-            r#""ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"keep_window":false,"reduce_window":false,"reduce_once":false,"pacing":"control","handshake":false,"initial_window":1,"#,
+            r#""ecn_retransmissions":true,"ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"keep_window":false,"reduce_window":false,"reduce_once":false,"pacing":"control","handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,
         );

@@ -68,6 +68,7 @@ pub struct TcpSender {
     opening: Opening,
     ecn: bool,
     l4s: bool,
+    ecn_retransmissions: bool,
     feedback: EcnFeedback,
     /// ACK, and with accurate feedback the counter of marks on what this half receives: none.
     flags: TcpFlags,
@@ -101,6 +102,7 @@ impl TcpSender {
             answer: Answer::None,
             ecn: config.ecn,
             l4s: config.l4s,
+            ecn_retransmissions: config.ecn_retransmissions,
             feedback: config.ecn_feedback,
             stopped: false,
             ce_bytes: 0,
@@ -413,10 +415,11 @@ impl TcpSender {
         let mut ecn = Ecn::NotEct;
         if self.ecn {
             flags = self.flags;
-            // RFC 3168, section 6.1.5: retransmissions are not ECN-capable; ns's are, and those of L4S, which would wait in the other
-            // queue otherwise (RFC 9331, section 4.1).
-            if !retransmission || self.l4s || self.c.rules == Rules::Ns1999 {
+            if !retransmission || self.ecn_retransmissions {
                 ecn = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
+            }
+            // The first new data says that the window is reduced (RFC 3168, section 6.1.2); ns's first packet does.
+            if !retransmission || self.c.rules == Rules::Ns1999 {
                 // The flag is a part of the counter of accurate feedback (RFC 9768, section 3.2).
                 let says = self.c.cwr_due && self.feedback != EcnFeedback::Accurate;
                 flags = flags.with_if(says, TcpFlags::CWR);

@@ -399,19 +399,30 @@ fn rfc_3168_one_reduction_for_each_window_and_the_next_new_segment_says_so() {
     assert_eq!(talk.sender.counters().retransmissions, 0);
 }
 
+/// RFC 3168, section 6.1.5; RFC 9331, section 4.1; Linux with DCTCP.
 #[test]
-fn rfc_9331_all_data_is_sent_as_ect1_what_is_sent_again_too() {
-    let config = TcpConfig { ecn: true, l4s: true, ..TcpConfig::modern(Variant::NewReno) };
-    let mut talk = Talk::with(&config);
-    assert!(talk.transmits().iter().all(|t| t.ecn == Ecn::Ect1));
-    let header = talk.header(1);
-    let mut sent = Vec::new();
-    for _ in 0..4 {
-        talk.sender.on_ack(&header, talk.now);
-        sent.extend(talk.transmits());
+fn what_is_sent_again_can_be_marked_where_it_is_asked_for() {
+    for (l4s, ecn_retransmissions, fresh, again) in [
+        (false, false, Ecn::Ect0, Ecn::NotEct),
+        (false, true, Ecn::Ect0, Ecn::Ect0),
+        (true, false, Ecn::Ect1, Ecn::NotEct),
+        (true, true, Ecn::Ect1, Ecn::Ect1),
+    ] {
+        let modern = TcpConfig::modern(Variant::NewReno);
+        let mut talk = Talk::with(&TcpConfig { ecn: true, l4s, ecn_retransmissions, ..modern });
+        assert!(talk.transmits().iter().all(|t| t.ecn == fresh));
+        let header = talk.header(1);
+        let mut sent = Vec::new();
+        for _ in 0..4 {
+            talk.sender.on_ack(&header, talk.now);
+            sent.extend(talk.transmits());
+        }
+        let of = |retransmission| sent.iter().filter(move |t| t.retransmission == retransmission);
+        assert!(of(true).count() > 0 && of(true).all(|t| t.ecn == again));
+        assert!(of(false).count() > 0 && of(false).all(|t| t.ecn == fresh));
+        // That the window is reduced is told by new data (section 6.1.2), never by what goes again.
+        assert!(of(true).all(|t| !t.header.flags.contains(TcpFlags::CWR)));
     }
-    assert!(sent.iter().any(|t| t.retransmission) && sent.iter().any(|t| !t.retransmission));
-    assert!(sent.iter().all(|t| t.ecn == Ecn::Ect1));
 }
 
 #[test]

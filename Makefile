@@ -73,7 +73,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo test --profile $(CHECKED) $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 	TIDEGATE_PROFILE=$(CHECKED) $(BIN)/python -m pytest -n 8 tests/system
 	$(BIN)/tidegate reproduce --quick --fresh --out $(RESULTS)/quick
 

@@ -28,6 +28,10 @@ _VIEWS = {
 }
 
 
+# One worker makes the pages, once, and looks at all of them.
+pytestmark = pytest.mark.xdist_group("pages")
+
+
 @pytest.fixture(scope="module")
 def browser():
     if _FOUND is None:

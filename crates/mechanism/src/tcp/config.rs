@@ -142,6 +142,9 @@ pub struct TcpConfig {
     /// Delayed acknowledgments; `None`: every segment is acknowledged. Off in `ns-1999` (100 ms where a document turns
     /// them on: [`TcpConfig::with_ns_delayed_ack`]), every second segment or 40 ms in `modern` (Linux).
     pub delayed_ack: Option<DelayedAck>,
+    /// How much the application writes at once; the segment with its end is acknowledged at once: 0, which is not known, in both. Linux has PSH
+    /// there, which its receivers answer since 6.6 (`tcp_measure_rcv_mss`); both ends know it from here. Not in `ns-1999`.
+    pub push_bytes: u32,
     /// Whether both ends speak ECN: no, no.
     pub ecn: bool,
     /// Whether data is sent as ECT(1) (RFC 9331, section 4.1): no, no. With `ecn`.
@@ -222,6 +225,7 @@ impl TcpConfig {
                 clock_phase: None,
             },
             delayed_ack: None,
+            push_bytes: 0,
             ecn: false,
             l4s: false,
             ecn_retransmissions: true,
@@ -263,6 +267,7 @@ impl TcpConfig {
                 clock_phase: None,
             },
             delayed_ack: Some(Rules::Modern.delayed_ack()),
+            push_bytes: 0,
             ecn: false,
             l4s: false,
             ecn_retransmissions: false,

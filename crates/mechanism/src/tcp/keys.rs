@@ -4,7 +4,7 @@
 
 use alloc::format;
 
-use tidegate_parameters::{Check as _, Report, bound, parameters};
+use tidegate_parameters::{Bound, Check as _, Report, bound, parameters};
 use tidegate_units::{Bytes, Span};
 
 use super::config::{DelayedAck, EcnFeedback, RtoConfig, Rules, TcpConfig, Variant};
@@ -13,6 +13,10 @@ use super::ecn::EcnUse;
 use super::pacing::Pacing;
 use super::window::Window;
 use crate::queue::bytes32;
+
+const PUSH: Bound<Bytes> = Bound::between(Bytes::new(1), bound::BUCKET_BYTES_MAX)
+    .saying("no application writes ", " at once")
+    .helping("from 1B to 500MB");
 
 parameters! {
     /// # Transmission Control Protocol
@@ -44,6 +48,9 @@ parameters! {
         delayed_ack: Option<bool> = None;
         /// How long an acknowledgment waits at most. Default: 100ms (ns-1999), 40ms (modern). Source: ns (`interval_`).
         delayed_ack_timeout: Option<Span> = None;
+        /// How much the application writes at once: the segment with the end of that is acknowledged at once, as PSH asks for it. Not with
+        /// ns-1999. Default: none. Source: Linux since 6.6 (`tcp_measure_rcv_mss`).
+        push: Option<Bytes> = None => PUSH;
         /// Whether marks are understood, and which: `true` is `classic`. Default: false; true with the control `dctcp`, l4s with
         /// `prague`. Source: RFC 3168, RFC 9331.
         ecn: Option<EcnUse> = None;
@@ -152,6 +159,7 @@ impl TcpKeys {
                 ..base.rto
             },
             delayed_ack: self.delayed_ack.unwrap_or(base.delayed_ack.is_some()).then(delayed_ack),
+            push_bytes: self.push.map_or(base.push_bytes, bytes32),
             ecn: ecn.is_on(),
             l4s: ecn == EcnUse::L4s,
             ecn_feedback: match self.ecn_feedback {
@@ -233,6 +241,7 @@ impl TcpKeys {
                 report.say(key, "a window of no packet sends nothing", "at least 1p");
             }
         }
+        report.idle("push", self.push.is_some() && config.delayed_ack.is_none(), "delayed_ack = true");
         report.idle("ecn_retransmissions", self.ecn_retransmissions.is_some() && !config.ecn, "ecn = true");
         if config.ecn_timeout && !config.ecn {
             report.say("ecn_timeout", "without `ecn` no mark is heard", "set ecn = true");
@@ -267,6 +276,9 @@ impl TcpKeys {
         }
         if config.rules == Rules::Ns1999 {
             let help = "use the profile modern, or leave it out";
+            if config.push_bytes > 0 {
+                report.say("push", "ns knows of no PSH", help);
+            }
             if config.keep_window {
                 report.say("keep_window", "ns keeps the window that a loss left in any case", help);
             }
@@ -321,7 +333,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         use tidegate_parameters::text::serde::ser::SerializeStruct as _;
         let config = &self.config;
         let bytes = |bytes: u32| Bytes::new(u64::from(bytes));
-        let mut table = serializer.serialize_struct("ResolvedTcp", 29)?;
+        let mut table = serializer.serialize_struct("ResolvedTcp", 30)?;
         table.serialize_field("profile", &config.rules)?;
         table.serialize_field("variant", &config.variant)?;
         table.serialize_field("window", &self.window)?;
@@ -329,6 +341,7 @@ impl tidegate_parameters::text::serde::Serialize for ResolvedTcp {
         table.serialize_field("header", &bytes(config.header_bytes))?;
         table.serialize_field("ack", &bytes(config.ack_bytes))?;
         table.serialize_field("delayed_ack", &config.delayed_ack.map(|delayed| delayed.timeout))?;
+        table.serialize_field("push", &(config.push_bytes > 0).then(|| bytes(config.push_bytes)))?;
         table.serialize_field("control", &config.control)?;
         table.serialize_field("ecn", &config.ecn_use())?;
         table.serialize_field("ecn_feedback", &config.ecn_feedback)?;
@@ -466,6 +479,27 @@ mod tests {
                 "reduce_once: without `rack` no retransmission is found lost but by a time-out; set rack = true",
             ),
             (
+                TcpKeys {
+                    profile: Some(Rules::Ns1999),
+                    delayed_ack: Some(true),
+                    push: bytes(3000),
+                    ..base.clone()
+                },
+                "push: ns knows of no PSH; use the profile modern, or leave it out",
+            ),
+            (
+                TcpKeys { delayed_ack: Some(false), push: bytes(3000), ..base.clone() },
+                "push: without `delayed_ack = true` it has no effect; set both, or leave it out",
+            ),
+            (
+                TcpKeys { push: bytes(0), ..base.clone() },
+                "push: no application writes 0B at once; from 1B to 500MB",
+            ),
+            (
+                TcpKeys { ecn_retransmissions: Some(true), ..base.clone() },
+                "ecn_retransmissions: without `ecn = true` it has no effect; set both, or leave it out",
+            ),
+            (
                 TcpKeys { profile: Some(Rules::Ns1999), keep_window: Some(true), ..base.clone() },
                 concat!(
                     "keep_window: ns keeps the window that a loss left in any case; ",
@@ -547,7 +581,7 @@ mod documented {
     #[test]
     fn a_key_that_is_set_to_its_documented_default_changes_nothing() {
         let sentences = sentences();
-        assert_eq!(sentences.len(), 31, "every key has a default: {sentences:?}");
+        assert_eq!(sentences.len(), 32, "every key has a default: {sentences:?}");
         for (key, sentence) in &sentences {
             for &rules in Rules::ALL {
                 let text = default_in(sentence, rules);
@@ -568,6 +602,10 @@ mod documented {
                         keys.insert(key.clone(), json!(base.window()));
                         let given = read(&keys).config();
                         assert_eq!(given.control.build(&given).ssthresh_bytes(), 20_000);
+                        continue;
+                    }
+                    ("push", "none") => {
+                        assert_eq!(base.push_bytes, 0);
                         continue;
                     }
                     ("initial_ssthresh", "none") => {
@@ -593,7 +631,7 @@ mod documented {
         let written = serde_json::to_string(&resolved).expect("serializable");
         let expected = concat!(
             r#"{"profile":"ns-1999","variant":"reno","window":"20p","packet":"1kB","header":"0B","ack":"40B","#,
-            r#""delayed_ack":"100ms","control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
+            r#""delayed_ack":"100ms","push":null,"control":{"kind":"reno","ecn_beta":null,"hystart":false},"ecn":false,"ecn_feedback":"classic","#,
             r#""ecn_retransmissions":true,"ecn_timeout":false,"gradual_reduction":false,"prr":false,"rack":false,"keep_window":false,"reduce_window":false,"reduce_once":false,"pacing":"control","handshake":false,"initial_window":1,"#,
             r#""minimum_window":1,"initial_ssthresh":"5p","dupack_threshold":3,"limited_transmit":false,"#,
             r#""initial_rto":"6s","min_rto":"200ms","max_rto":"64s","timer_granularity":"100ms"}"#,

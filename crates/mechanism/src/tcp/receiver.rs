@@ -93,6 +93,8 @@ pub struct TcpReceiver {
     /// When a delayed acknowledgment goes; [`Time::MAX`]: none waits.
     ack_at: Time,
     delay_segments: u32,
+    /// How much is written at once; 0: not known.
+    push_bytes: u32,
     /// Segments that wait for their acknowledgment.
     unacknowledged: u32,
     window_bytes: u32,
@@ -121,6 +123,7 @@ impl TcpReceiver {
             ack_at: Time::MAX,
             delay_timeout: config.delayed_ack.map_or(Span::ZERO, |delayed| delayed.timeout),
             delay_segments: config.delayed_ack.map_or(1, |delayed| delayed.segments),
+            push_bytes: config.push_bytes,
             unacknowledged: 0,
             window_bytes: config.receive_window_bytes,
             ack_bytes: config.ack_bytes + if config.is_accurate() { ACCECN_OPTION_BYTES } else { 0 },
@@ -194,7 +197,7 @@ impl TcpReceiver {
         received.delivered_bytes = self.next - before;
         self.counters.duplicate_segments += u64::from(received.duplicate);
 
-        if !at_once && self.may_delay(end, received.delivered_bytes > 0 && !had_holes) {
+        if !at_once && self.may_delay(header.sequence, end, received.delivered_bytes > 0 && !had_holes) {
             self.unacknowledged += 1;
             if self.ack_at == Time::MAX {
                 self.ack_at = now.saturating_add(self.delay_timeout);
@@ -247,15 +250,27 @@ impl TcpReceiver {
         true
     }
 
-    /// Whether the acknowledgment of the segment that ended at `end` may wait.
+    /// Whether the acknowledgment of the segment `start..end` may wait.
     #[inline]
-    fn may_delay(&self, end: u64, in_order_without_holes: bool) -> bool {
+    fn may_delay(&self, start: u64, end: u64, in_order_without_holes: bool) -> bool {
         match self.rules {
             // ns: nothing waits yet, and the segment is the last one in order.
             Rules::Ns1999 => self.delay_segments > 1 && self.ack_at == Time::MAX && end == self.next,
             // RFC 5681, section 4.2.
-            Rules::Modern => in_order_without_holes && self.unacknowledged + 1 < self.delay_segments,
+            Rules::Modern => {
+                in_order_without_holes
+                    && self.unacknowledged + 1 < self.delay_segments
+                    && !(self.push_bytes > 0 && self.has_end_of_write(start, end))
+            }
         }
+    }
+
+    /// Whether the application wrote the end of a piece into `start..end`: Linux sets PSH there, and its receiver acknowledges a full segment
+    /// that has it as soon as it is read (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
+    #[inline(never)]
+    const fn has_end_of_write(&self, start: u64, end: u64) -> bool {
+        let piece = self.push_bytes as u64;
+        end / piece > start / piece
     }
 
     /// The acknowledgment of all that came, sent because of the segment that ended at `end`.

@@ -585,6 +585,15 @@ fn number(ack: Option<Transmit>) -> Option<u64> {
     ack.map(|ack| ack.header.acknowledgment / MSS)
 }
 
+/// Linux since 6.6: pieces of 2.5 segments end in the third and in the fifth.
+#[test]
+fn the_end_of_a_write_is_acknowledged_at_once() {
+    let push_bytes = u32::try_from(MSS * 5 / 2).unwrap();
+    let mut receiver = TcpReceiver::new(&TcpConfig { push_bytes, ..TcpConfig::modern(Variant::Sack) });
+    let acks = (0..7).map(|n| number(receiver.on_segment(&segment(n), Ecn::NotEct, Time::ZERO).ack));
+    assert_eq!(acks.collect::<Vec<_>>(), [None, Some(2), Some(3), None, Some(5), None, Some(7)]);
+}
+
 #[test]
 fn rfc_5681_acknowledgments_wait_for_a_second_segment_but_not_for_order() {
     let mut receiver = TcpReceiver::new(&TcpConfig::modern(Variant::NewReno));

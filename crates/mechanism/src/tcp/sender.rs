@@ -10,6 +10,7 @@
 //! its timer for [`TcpSender::timer_at`].
 
 mod answer;
+mod marks;
 mod pauses;
 mod seen;
 
@@ -411,21 +412,7 @@ impl TcpSender {
         if is_watched && let Some(pacing) = &mut self.pacing {
             pacing.on_send(payload_bytes, self.c.rto.srtt(), &self.c.cc);
         }
-        let mut flags = TcpFlags::ACK;
-        let mut ecn = Ecn::NotEct;
-        if self.ecn {
-            flags = self.flags;
-            if !retransmission || self.ecn_retransmissions {
-                ecn = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
-            }
-            // The first new data says that the window is reduced (RFC 3168, section 6.1.2); ns's first packet does.
-            if !retransmission || self.c.rules == Rules::Ns1999 {
-                // The flag is a part of the counter of accurate feedback (RFC 9768, section 3.2).
-                let says = self.c.cwr_due && self.feedback != EcnFeedback::Accurate;
-                flags = flags.with_if(says, TcpFlags::CWR);
-                self.c.cwr_due = false;
-            }
-        }
+        let (flags, ecn) = if self.ecn { self.marks(retransmission) } else { (TcpFlags::ACK, Ecn::NotEct) };
         let header = TcpHeader { sequence, payload_bytes, flags, ..TcpHeader::default() };
         Transmit { header, wire_bytes, ecn, dscp, retransmission }
     }

@@ -145,8 +145,8 @@ fn a_queue_that_could_never_act_is_refused() {
         ("{ kind = 'dualpi2', target = '300ms' }", "250ms is not longer than the target"),
         ("{ kind = 'fq-codel', queues = 10, ways = 4 }", "10 queues are no whole number of sets of 4"),
         ("{ kind = 'cake', queues = 10 }", "10 queues are no whole number of sets of 8"),
-        ("{ kind = 'cake', overhead = 18 }", "without `bandwidth` there is none"),
-        ("{ kind = 'cake', ingress = true }", "without `bandwidth` there is none"),
+        ("{ kind = 'cake', overhead = 18 }", "without `bandwidth` it has no effect"),
+        ("{ kind = 'cake', ingress = true }", "without `bandwidth` it has no effect"),
         (
             "{ kind = 'dualpi2', tshift = '10ms' }",
             "tshift: without `scheduler = \"time-shifted\"` it has no effect",

@@ -147,9 +147,7 @@ parameters! {
                 ("framing", config.framing != Framing::None),
                 ("ingress", config.ingress),
             ] {
-                if is_set {
-                    report.say(key, "it is for the shaper, and without `bandwidth` there is none", "set `bandwidth`, too");
-                }
+                report.idle(key, is_set, "bandwidth");
             }
         }
     };

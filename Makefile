@@ -69,7 +69,7 @@ test: build ## everything that must hold: format, lints, Rust and Python tests, 
 	cargo fmt --all --check
 	cargo clippy --profile $(CHECKED) --workspace --all-targets --features $(DAEMON) -- -D warnings
 	cargo check --profile $(CHECKED) -p tidegate-gateway-sim
-	PROPTEST_RNG_SEED=1 cargo test --profile $(CHECKED) $(TESTED) --lib --bins --tests
+	PROPTEST_RNG_SEED=1 cargo test --profile $(CHECKED) $(TESTED) --tests
 	cargo test --profile $(CHECKED) $(TESTED) --doc
 	$(BIN)/python tests/check_layers.py
 	$(BIN)/ruff check python tests benches examples experiments fuzz docs/site

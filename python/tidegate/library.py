@@ -38,16 +38,28 @@ def all_experiments(directory: Path | None = None) -> dict[str, Path]:
     Files that begin with `_` are parts of others.
     """
     root = directory or experiments_dir()
-    suites = {card.parent for card in root.rglob(CARD)}
     found = {
         path.relative_to(root).with_suffix("").as_posix(): path
         for path in root.rglob("*.toml")
-        if path.name != EXPECTED
-        and not path.name.startswith((".", "_"))
-        and _is_experiment(path)
-        and path.parent not in suites
+        if _is_listed(path)
     }
     return dict(sorted(found.items(), key=lambda item: natural_key(item[0])))
+
+
+def is_shipped(name: str) -> bool:
+    """Whether `name` is the id of a shipped experiment; without a look at all the others."""
+    path = experiments_dir() / f"{name}.toml"
+    is_id = ".." not in Path(name).parts and not Path(name).is_absolute() and Path(name).as_posix() == name
+    return is_id and path.is_file() and _is_listed(path)
+
+
+def _is_listed(path: Path) -> bool:
+    return (
+        path.name != EXPECTED
+        and not path.name.startswith((".", "_"))
+        and _is_experiment(path)
+        and not (path.parent / CARD).exists()
+    )
 
 
 def _read(path: Path) -> dict[str, Any] | None:

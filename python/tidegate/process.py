@@ -4,15 +4,18 @@ What can be asked is in `tidegate.cli`.
 """
 
 import contextlib
+import functools
 import io
 import itertools
 import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
+from typer.main import get_command
 
 from tidegate import config_errors, errors, shells
 
@@ -59,13 +62,19 @@ def command_line() -> list[str]:
     return sys.argv[1:] if _given is None else _given
 
 
+@functools.cache
+def _command(app: typer.Typer) -> Callable[..., int | None]:
+    """What `app` describes. Making it takes longer than many a command: several in one process share it."""
+    return get_command(app)
+
+
 def invoke(app: typer.Typer, arguments: list[str] | None = None) -> int:
     """Run the command line given (default: the process's own) by `app` and return the exit code."""
     global _given
     _given = arguments
     shells.answer_if_asked()
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = _command(app)(args=arguments, standalone_mode=False)
         sys.stdout.flush()
         if code == errors.EXIT_INTERRUPTED:  # typer turns Ctrl-C into this code
             raise KeyboardInterrupt

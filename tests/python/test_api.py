@@ -222,3 +222,20 @@ def test_no_two_shipped_experiments_hold_the_same_figure():
 
 def test_shipped_experiments_are_a_folder_of_the_package():
     assert library.experiments_dir.__module__ == "tidegate.library"
+
+
+def test_one_shipped_experiment_is_known_as_all_of_them_are():
+    known = library.all_experiments()
+    others = [
+        "",
+        "nbp",
+        "nbp/_x",
+        "nbp/expected",
+        "nbp/fig11.toml",
+        "./nbp/fig11",
+        "nbp//fig11",
+        "nbp/../nbp/fig11",
+    ]
+    others += [str(known["nbp/fig11"].with_suffix("")), "../experiments/nbp/fig11"]
+    assert all(library.is_shipped(name) for name in known)
+    assert [name for name in others if library.is_shipped(name)] == []

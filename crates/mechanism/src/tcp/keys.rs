@@ -74,7 +74,8 @@ parameters! {
         /// in modern. Default: false. Source: RFC 8985; Linux does it.
         rack: Option<bool> = None;
         /// Whether a recovery ends with the window that the loss left, not with what is under way and one packet. Not with ns-1999.
-        /// Default: false. Source: RFC 6582, section 3.2, step 3, its second choice, and Linux; its first is the default.
+        /// Default: false; true with `prr` (RFC 9937, section 6.4). Source: RFC 6582, section 3.2, step 3, its second choice, and Linux; its
+        /// first is the other.
         keep_window: Option<bool> = None;
         /// Whether congestion leaves a part of the window, not of what is under way. Not with ns-1999. Default: false. Source:
         /// RFC 9438, section 4.6, allows it; Linux does it.
@@ -175,7 +176,7 @@ impl TcpKeys {
             gradual_reduction: self.gradual_reduction.unwrap_or(base.gradual_reduction),
             prr: self.prr.unwrap_or(base.prr),
             rack: self.rack.unwrap_or(base.rack),
-            keep_window: self.keep_window.unwrap_or(base.keep_window),
+            keep_window: self.keep_window.unwrap_or(base.keep_window || self.prr == Some(true)),
             reduce_window: self.reduce_window.unwrap_or(base.reduce_window),
             reduce_once: self.reduce_once.unwrap_or(base.reduce_once),
             pacing: self.pacing.unwrap_or(base.pacing),

@@ -1,9 +1,11 @@
 //! Proportional rate reduction: a recovery that spreads its reduction. Fast recovery by the window alone lets nothing go until half
 //! of a window has arrived, and bursts where many segments are found lost at once; here what goes is in proportion to what arrives,
-//! and the recovery ends with what the control asked for.
+//! and the recovery ends with what the control asked for (`keep_window`, which is on with it unless somebody says otherwise; RFC 9937, section
+//! 6.4).
 //!
-//! Source: RFC 6937, section 3 (RFC 9937 keeps it), with its slow start reduction bound (PRR-SSRB); its variable names.
-//! Deviations: only for `sack` in `modern`: without SACK what a duplicate delivers is a guess. RFC 9937 asks for acknowledgments
+//! Source: RFC 6937, section 3, with its slow start reduction bound (PRR-SSRB); its variable names; RFC 9937, its successor.
+//! Deviations: `RecoverFS` is all that was under way, as in RFC 6937; RFC 9937, section 6.1, leaves out what had arrived before the loss was
+//! found, so that a recovery begins a little faster. Only for `sack` in `modern`: without SACK what a duplicate delivers is a guess. RFC 9937 asks for acknowledgments
 //! that advance and find no new loss before the slow start bound (`SafeACK`); here every acknowledgment has it, as in RFC 6937. The
 //! first retransmission goes in any case (RFC 9937), and counts. A window that an echo reduces is spread by `gradual.rs`. BBR,
 //! which conserves packets itself, and other controls that answer no loss are not held to it: where the control leaves its window

@@ -1,5 +1,6 @@
 //! TCP in the situations that the RFCs describe, one exchange of segments at a time.
 
+use tidegate_mechanism::tcp::congestion::{CongestionControlConfig, DctcpConfig};
 use tidegate_mechanism::tcp::{FastRetransmitGuard, TcpConfig, TcpReceiver, TcpSender, Transmit, Variant};
 use tidegate_packet::{Ecn, SackBlock, TcpFlags, TcpHeader};
 use tidegate_units::{Span, Time};
@@ -433,6 +434,18 @@ fn rfc_3168_a_loss_in_a_window_already_reduced_is_repaired_without_a_second_redu
     talk.ack_with_echo(1);
     assert_eq!([talk.ack(1), talk.ack(1), talk.ack(1)].concat(), [-1]);
     assert_eq!(talk.cwnd(), 5);
+}
+
+#[test]
+fn rfc_8257_a_loss_in_a_window_that_marks_have_reduced_halves_it() {
+    let control = DctcpConfig { initial_alpha: 0.1, ..DctcpConfig::default() };
+    let base = TcpConfig { ecn: true, limited_transmit: false, ..TcpConfig::modern(Variant::NewReno) };
+    let mut talk = Talk::with(&TcpConfig { control: CongestionControlConfig::Dctcp(control), ..base });
+    talk.sent();
+    talk.ack_with_echo(1);
+    assert_eq!(talk.cwnd(), 9, "alpha / 2 of ten segments, in whole ones");
+    assert_eq!([talk.ack(1), talk.ack(1), talk.ack(1)].concat(), [-1]);
+    assert!((4..=5).contains(&talk.cwnd()), "{}", talk.cwnd());
 }
 
 #[test]

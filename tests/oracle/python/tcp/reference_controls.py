@@ -312,7 +312,7 @@ class Copa(Control):
     def mode(self, dq, rtt_min, srtt, round_over, now):
         if self.empty_at is None:
             self.empty_at = now
-        if dq < 0.1 * (max(self.rounds) - rtt_min):
+        if dq <= 0.1 * (max(self.rounds) - rtt_min):
             self.empty_at, self.competes = now, False
         elif now - self.empty_at > 5 * srtt:
             self.competes = self.competitive
@@ -406,7 +406,9 @@ class Reno(Control):
             return
         self.hystart = False
         under_way = min(int(flight * self.mss), self.bytes)
-        part = self.beta_ecn if kind == "echo" and self.beta_ecn else 0.5
+        # RFC 8511, section 3.1: "in the congestion avoidance phase".
+        avoids = self.bytes >= self.threshold
+        part = self.beta_ecn if kind == "echo" and avoids and self.beta_ecn else 0.5
         self.threshold = max(int(under_way * part), 2 * self.mss)
         self.behind_timeout = kind == "timeout"
         self.bytes = self.mss if kind == "timeout" else self.threshold

@@ -131,9 +131,9 @@ fn step(velocity: f64, delta: f64, cwnd: f64, acked: f64) -> f64 {
     velocity * acked / (delta * cwnd)
 }
 
-/// `d_q < 0.1 (RTTmax - RTTmin)` (section 2.2).
+/// `d_q < 0.1 (RTTmax - RTTmin)` (section 2.2); no queue at all is empty too, where round trips have always been the same.
 fn is_nearly_empty(d_q: f64, rtt_max: f64, rtt_min: f64) -> bool {
-    d_q < NEARLY_EMPTY * (rtt_max - rtt_min)
+    d_q <= NEARLY_EMPTY * (rtt_max - rtt_min)
 }
 
 /// The next `delta` of the competitive mode, whose inverse is increased by one and halved with a loss, down to `most`'s (section 2.2).

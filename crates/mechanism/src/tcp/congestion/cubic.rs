@@ -6,7 +6,7 @@
 //! Deviations: an acknowledgment of n segments counts as n of one segment (as in Linux), for receivers delay acknowledgments.
 //! The window is compared with what may fly, and opened only while it is used (RFC 7661). Slow start ends at `ssthresh` or at a
 //! loss: section 4.10 recommends `HyStart++`, which `hystart` turns on (RFC 9406); Linux has its older form. An echo leaves what a loss
-//! leaves, or another part (RFC 8511, `ecn_beta`); `alpha_cubic` and fast convergence keep `beta`. A window cut without
+//! leaves, or another part (RFC 8511, `ecn_beta`), and two segments at least (section 4.6 has one) unless `ecn_timeout` is on; `alpha_cubic` and fast convergence keep `beta`. A window cut without
 //! reason is not restored (section 4.9 allows it). The rules of ns know no CUBIC; it is the same under them.
 
 use alloc::boxed::Box;
@@ -50,8 +50,8 @@ parameters! {
         /// Whether congestion leaves whole segments, rounded down, as in Linux: small windows fall further than to `beta`.
         /// Source: Linux.
         whole_segments: bool = false;
-        /// What an ECN echo leaves of the window; without it `beta`, as a loss. A mark comes from a queue that is still short. Source: RFC
-        /// 8511, section 3, recommends 0.85.
+        /// What an ECN echo leaves of the window in congestion avoidance; without it `beta`, as a loss. A mark comes from a queue that is still
+        /// short. Source: RFC 8511, where CUBIC was tried with 0.85 (section 3.1 recommends 0.8, for Reno).
         ecn_beta: Option<f64> = None => ECN_BETA;
         /// Whether slow start ends when round trips grow (`HyStart++`). Source: RFC 9406; RFC 9438, section 4.10, recommends it.
         hystart: bool = false;
@@ -251,7 +251,9 @@ impl CongestionControl for Cubic {
         let mut left_window = self.ssthresh;
         if !event.repeated {
             let CubicConfig { beta, ecn_beta, .. } = self.config;
-            let left = if event.signal == Signal::EcnEcho { ecn_beta.unwrap_or(beta) } else { beta };
+            // RFC 8511, section 3.1: in congestion avoidance.
+            let is_abe = event.signal == Signal::EcnEcho && self.cwnd >= self.ssthresh;
+            let left = ecn_beta.filter(|_| is_abe).unwrap_or(beta);
             left_window = self.reduce(self.flight(event.flight_bytes), left);
         }
         self.after_timeout = event.signal == Signal::Timeout;
@@ -444,6 +446,11 @@ mod tests {
         let mut plain = at_window(100.0);
         plain.on_congestion(&congestion(Signal::EcnEcho, 100.0), Time::ZERO);
         assert!((plain.cwnd - 70.0).abs() < 0.1, "{}", plain.cwnd);
+        let mut starting = at_window(100.0);
+        starting.config.ecn_beta = Some(0.85);
+        starting.ssthresh = f64::INFINITY;
+        starting.on_congestion(&congestion(Signal::EcnEcho, 100.0), Time::ZERO);
+        assert!((starting.cwnd - 70.0).abs() < 0.1, "slow start: {}", starting.cwnd);
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //! Deviations: a reduction leaves at least two segments, as in Linux (the RFC asks for the floor of RFC 3168, and allows this).
 //! An acknowledgment with an echo opens no window (RFC 3168, section 6.1.2). The receiver's half (section 3.2) is
 //! [`EcnFeedback::Dctcp`](crate::tcp::EcnFeedback); accurate feedback does as well, and loses no mark with an acknowledgment.
-//! Control packets and retransmissions are not ECN-capable (section 3.1, which is about SYNs, and RFC 3168, section 6.1.5).
+//! Control packets are not ECN-capable (section 3.6 has them so), nor are retransmissions unless `ecn_retransmissions` says so (RFC 3168,
+//! section 6.1.5). An echo that ends an observation window reduces by the `alpha` of before it (steps 5 to 8 go first in the RFC): it is
+//! heard before what its acknowledgment delivers.
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::Time;
@@ -137,6 +139,11 @@ impl CongestionControl for Dctcp {
 
     fn cwnd_bytes(&self) -> u64 {
         self.reno.cwnd_bytes()
+    }
+
+    /// To a loss it reacts as any other does (section 3.5), whatever marks have taken; Linux: `dctcp_react_to_loss`.
+    fn tells_losses_from_echoes(&self) -> bool {
+        true
     }
 
     fn ssthresh_bytes(&self) -> u64 {

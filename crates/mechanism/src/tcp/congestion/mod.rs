@@ -320,6 +320,12 @@ pub trait CongestionControl {
         true
     }
 
+    /// Whether a loss is for it something else than an echo, so that it hears of one in a window of data for which it has heard of the
+    /// other; not where an echo is answered as a loss is (RFC 3168, section 6.1.2).
+    fn tells_losses_from_echoes(&self) -> bool {
+        false
+    }
+
     /// Whether it spreads its segments itself ([`Permission::At`]).
     fn is_paced(&self) -> bool {
         false
@@ -422,6 +428,9 @@ macro_rules! controls {
             }
             fn backs_off_timer(&self) -> bool {
                 each!(self, c => c.backs_off_timer())
+            }
+            fn tells_losses_from_echoes(&self) -> bool {
+                each!(self, c => c.tells_losses_from_echoes())
             }
             fn is_paced(&self) -> bool {
                 each!(self, c => c.is_paced())

@@ -10,8 +10,6 @@
 //! - Windows end at two segments, as in Linux (section 4.3 of RFC 9331 wants smaller ones).
 //! - Each segment has its own pace; the reference sends bursts of a quarter of a millisecond. There is no Cubic beside it for long
 //!   round trips, and losses are Reno's.
-//! - A loss in a window of data that marks have already reduced reduces nothing more, as with all controls here (RFC 3168, section
-//!   6.1.2); the reference would halve it.
 //! - The window grows if at least half of it is used; Linux asks whether it was the limit, which a pace hides.
 //! - It has no other control to turn to where marks are not counted accurately; configure `ecn_feedback` otherwise at one's own risk.
 
@@ -272,6 +270,11 @@ impl CongestionControl for Prague {
     }
 
     #[inline]
+    /// As the reference does: marks are answered in proportion, and a loss by half.
+    fn tells_losses_from_echoes(&self) -> bool {
+        true
+    }
+
     fn is_paced(&self) -> bool {
         true
     }

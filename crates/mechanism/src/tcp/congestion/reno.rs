@@ -179,9 +179,10 @@ impl Reno {
         if pace == Pace::Slow { 1 } else { u64::from(CSS_GROWTH_DIVISOR) }
     }
 
-    /// `cwnd beta_ecn` (RFC 8511, section 3), of `bytes` that congestion finds.
+    /// `cwnd beta_ecn` (RFC 8511, section 3.1), of `bytes` that congestion finds; in slow start half, as ever (section 4).
     fn echo_leaves(&self, bytes: u64) -> u64 {
-        self.ecn_beta.map_or(bytes / 2, |beta| part_of(bytes, beta))
+        let is_avoiding = self.cwnd_bytes >= self.ssthresh_bytes;
+        self.ecn_beta.filter(|_| is_avoiding).map_or(bytes / 2, |beta| part_of(bytes, beta))
     }
 
     fn set_ns(&mut self, segments: u64) {
@@ -385,16 +386,27 @@ mod tests {
     #[test]
     fn an_echo_leaves_beta_and_a_loss_half_under_both_rules() {
         let config = RenoConfig { ecn_beta: Some(0.8), ..RenoConfig::default() };
-        let mut reno = config.build(&TcpConfig::modern(Variant::Reno));
+        let avoiding = Some(1);
+        let tcp = TcpConfig { initial_ssthresh_bytes: avoiding, ..TcpConfig::modern(Variant::Reno) };
+        let mut reno = config.build(&tcp);
         reno.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 10 * 1460), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (8 * 1460, 8 * 1460));
         reno.on_congestion(&Congestion::for_tests(Signal::Loss, 8 * 1460), NOW);
         assert_eq!(reno.cwnd_bytes(), 4 * 1460);
-        let mut old = config.build(&TcpConfig::ns_1999(Variant::Reno));
+        let tcp = TcpConfig { initial_ssthresh_bytes: avoiding, ..TcpConfig::ns_1999(Variant::Reno) };
+        let mut old = config.build(&tcp);
         old.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 15_000), NOW);
         assert_eq!((old.cwnd_bytes(), old.ssthresh_bytes()), (12_000, 12_000));
         old.on_congestion(&Congestion::for_tests(Signal::Loss, 12_000), NOW);
         assert_eq!(old.cwnd_bytes(), 6_000);
+    }
+
+    #[test]
+    fn in_slow_start_an_echo_leaves_half_whatever_beta_is() {
+        let config = RenoConfig { ecn_beta: Some(0.8), ..RenoConfig::default() };
+        let mut reno = config.build(&TcpConfig::modern(Variant::Reno));
+        reno.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 10 * 1460), NOW);
+        assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (5 * 1460, 5 * 1460));
     }
 
     #[test]

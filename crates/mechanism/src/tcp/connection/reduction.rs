@@ -163,7 +163,9 @@ impl Connection {
             self.pause_for_echo(now);
             let echoed = if begins { last_covered(self.una, number, self.segment()) } else { None };
             self.signal_of(Signal::EcnEcho, echoed, now);
-            self.echoed_at = self.max;
+            if !self.cc.tells_losses_from_echoes() {
+                self.echoed_at = self.max;
+            }
             self.counters.ecn_reductions += 1;
         }
     }

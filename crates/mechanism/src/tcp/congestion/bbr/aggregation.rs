@@ -1,7 +1,7 @@
 //! How much more than the rate explains arrives at once: receivers and links hand on acknowledgments in bursts, and a window without
 //! room for them stands still in between.
 //!
-//! Source: draft-ietf-ccwg-bbr (`BBRUpdateACKAggregation`); Linux has it for version 1 (`bbr_update_ack_aggregation`).
+//! Source: draft-ietf-ccwg-bbr-05, section 5.5.9 (`BBRUpdateACKAggregation`); Linux has it for version 1 (`bbr_update_ack_aggregation`).
 //! Deviations: the largest of ten round trips; Linux keeps those of two windows of five.
 
 use tidegate_units::{Span, Time};
@@ -39,7 +39,7 @@ pub(in crate::tcp::congestion) struct Aggregation {
 }
 
 impl Aggregation {
-    /// More was delivered. Before the pipe is full only the last value counts.
+    /// More was delivered. Before the pipe is full only this round trip counts (section 5.5.9).
     pub(in crate::tcp::congestion) fn update(&mut self, came: &Came, now: Time) {
         let mut expected = came.expected_bytes(now.since(self.start));
         if self.delivered_bytes <= expected {
@@ -49,12 +49,9 @@ impl Aggregation {
         }
         self.delivered_bytes += came.delivered_bytes;
         let extra = self.delivered_bytes.saturating_sub(expected).min(came.cwnd_bytes);
-        if came.is_pipe_full {
-            self.largest.update(came.round, extra as f64);
-            self.extra_bytes = self.largest.get() as u64;
-        } else {
-            self.extra_bytes = extra;
-        }
+        self.largest.update(came.round, extra as f64);
+        let counts = if came.is_pipe_full { self.largest.get() } else { self.largest.of_this_round() };
+        self.extra_bytes = counts as u64;
     }
 
     /// After a silence nothing is known of bursts.
@@ -95,6 +92,19 @@ mod tests {
         assert_eq!(aggregation.extra_bytes(), 1000, "one segment each millisecond is what the rate says");
         aggregation.update(&came(50_000, 30), at(200));
         assert_eq!(aggregation.extra_bytes(), 20_000, "no more than a window");
+    }
+
+    #[test]
+    fn before_the_pipe_is_full_a_round_trip_counts() {
+        let mut aggregation = Aggregation::default();
+        let starting = |delivered_bytes, round| Came { is_pipe_full: false, ..came(delivered_bytes, round) };
+        aggregation.update(&starting(9000, 1), Time::ZERO);
+        aggregation.update(&starting(1000, 1), Time::ZERO + Span::from_millis(20));
+        assert_eq!(aggregation.extra_bytes(), 9000, "the largest of this one");
+        aggregation.update(&starting(1000, 2), Time::ZERO + Span::from_millis(40));
+        assert_eq!(aggregation.extra_bytes(), 1000);
+        aggregation.update(&came(1000, 3), Time::ZERO + Span::from_millis(60));
+        assert_eq!(aggregation.extra_bytes(), 9000, "from then on those of ten");
     }
 
     #[test]

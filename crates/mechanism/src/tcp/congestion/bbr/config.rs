@@ -31,7 +31,8 @@ parameters! {
     /// Source: draft-cardwell-iccrg-bbr-congestion-control-00.
     #[derive(Copy)]
     pub struct BbrConfig {
-        /// By which the rate grows in each round trip of the start. Default: 2 / ln 2. Source: section 4.2.1.
+        /// By which the pacing rate is above what arrives in the start, so that it doubles in each round trip. Default: 2 / ln 2. Source: section
+        /// 4.2.1.
         high_gain: f64 = 2.0 / core::f64::consts::LN_2 => GAIN;
         /// How many products of rate and round trip the window holds. Source: section 4.2.3.2.
         cwnd_gain: f64 = 2.0 => GAIN;

@@ -30,6 +30,11 @@ impl MaxOfRounds {
         self.max = self.largest.iter().fold(0.0, |max: f64, of_round| max.max(*of_round));
     }
 
+    /// The largest sample of the round of the last one.
+    pub(in crate::tcp::congestion) const fn of_this_round(&self) -> f64 {
+        self.largest[(self.round % ROUNDS as u64) as usize]
+    }
+
     /// The largest sample; zero before the first one.
     pub(in crate::tcp::congestion) const fn get(&self) -> f64 {
         self.max

@@ -6,7 +6,8 @@
 //! Deviations: segments go one by one, so that the send quantum (section 4.2.2) is one segment, unless `aggregates` is on. The phase at
 //! which the cycle of gains begins is random in the draft; controls draw nothing here, so it follows from the bits of the instant
 //! at which it begins, which differ from flow to flow and are the same in every run. `pacing_margin`, `extra_segments`, `probe_segments`,
-//! `aggregation`, `whole_segments`, `makes_up` and `policers` are not of this version but of its successors and of Linux; all are off. The window is never
+//! `aggregation`, `whole_segments`, `makes_up` and `policers` are not of this version but of its successors and of Linux; all are off. Linux looks for a plateau anew after a time-out
+//! in the start (`bbr_set_state`); here what was found stays. The window is never
 //! below the minimum of the connection, which is what a time-out leaves.
 
 mod aggregation;
@@ -225,7 +226,9 @@ impl Bbr {
 
     /// Section 4.1.2.3: whether the least round trip is too old to be believed.
     fn update_rtprop(&mut self, rtt: Option<Span>, now: Time) -> bool {
-        let is_expired = now > self.rtprop_stamp.saturating_add(self.config.rtprop_window);
+        // Before the first one nothing is old, however late the connection began.
+        let is_expired =
+            self.rtprop.is_some() && now > self.rtprop_stamp.saturating_add(self.config.rtprop_window);
         if let Some(rtt) = rtt
             && (is_expired || self.rtprop.is_none_or(|rtprop| rtt <= rtprop))
         {
@@ -382,6 +385,11 @@ impl CongestionControl for Bbr {
             left => left - 1,
         };
         Dscp::BEST_EFFORT
+    }
+
+    /// An echo means nothing to it, and a loss does.
+    fn tells_losses_from_echoes(&self) -> bool {
+        true
     }
 
     fn is_paced(&self) -> bool {

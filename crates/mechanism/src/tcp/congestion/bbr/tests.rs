@@ -60,6 +60,13 @@ fn probing() -> (Bbr, u64) {
 }
 
 #[test]
+fn who_begins_late_does_not_look_for_the_round_trip_first() {
+    let mut control = bbr();
+    round(&mut control, 5000, RATE, 10, |_| ());
+    assert_eq!(control.state(), BbrState::Startup, "55 s after the world began");
+}
+
+#[test]
 fn the_start_ends_when_three_rounds_no_longer_raise_the_rate_by_a_quarter() {
     let mut control = bbr();
     for number in 1..=4 {

@@ -2,7 +2,7 @@
 //! short queue it leaves others nothing; version 3 looks at how much was under way when more than 2 % of it got lost, stays below that for the next
 //! seconds and leaves some room for others. It probes seldom, every two to three seconds or as often as Reno would come back from a loss.
 //!
-//! Source: draft-ietf-ccwg-bbr, section 5; its variable names.
+//! Source: draft-ietf-ccwg-bbr-05, section 5; its variable names.
 //! Deviations:
 //! - Losses are judged by acknowledgments and not for each lost packet (`BBRHandleLostPacket`): what was under way when the newest segment that is
 //!   acknowledged was sent, and what was found lost since. So `BBRInflightAtLoss` is not needed. In start-up, six acknowledgments of a round trip
@@ -10,7 +10,9 @@
 //! - Segments go one by one, so that the send quantum is one segment, and the offload budget three.
 //! - What the draft draws at random follows from the bits of the instant, as in `bbr`.
 //! - Nothing is undone when a loss turns out to be none (`BBRHandleSpuriousLossDetection`): recovery does not find out.
-//! - Marks mean nothing (the draft has no answer to them).
+//! - Marks mean nothing. The draft asks who sets ECT to take them for congestion (section 3.7) and has no law for it: with `ecn` on, queues that
+//!   mark in place of dropping hold nothing of it back.
+//! - A probe after one that lost too much goes on beyond the bound as any other; version 06 of the draft ends it there ("precautionary").
 //! - How often Reno would probe follows from the window before it was closed, while losses are repaired: without RACK a retransmission that is lost
 //!   waits for the timer, and what that leaves of the window would let it probe at once.
 //! - Whether the window is what limits is seen when an acknowledgment comes.
@@ -31,7 +33,7 @@ use super::{
     telling,
 };
 use crate::Variable;
-use crate::tcp::config::TcpConfig;
+use crate::tcp::config::{TcpConfig, Variant};
 
 /// A gain of the start.
 const GAIN: Bound<f64> = telling(
@@ -46,10 +48,10 @@ parameters! {
     /// Sends at the rate at which data arrived lately, keeps about two products of that rate and the least round trip under way, and less than what
     /// lost more than 2 % when it last looked.
     ///
-    /// Source: draft-ietf-ccwg-bbr.
+    /// Source: draft-ietf-ccwg-bbr-05.
     #[derive(Copy)]
     pub struct Bbr3Config {
-        /// By which the rate grows in each round trip of the start. Source: section 2.4 (4 ln 2).
+        /// By which the pacing rate is above what arrives in the start, so that it doubles in each round trip. Source: section 2.4 (4 ln 2).
         startup_gain: f64 = 2.77 => GAIN;
         /// How many products of rate and round trip the window holds. Source: section 2.5.
         cwnd_gain: f64 = 2.0 => GAIN;
@@ -85,7 +87,7 @@ impl Bbr3Config {
             next_round_delivered: 0,
             delivered: 0,
             in_flight: 0,
-            is_cwnd_limited: false,
+            limited_in_round: None,
             full_bw: 0.0,
             full_bw_count: 0,
             full_bw_now: false,
@@ -113,6 +115,7 @@ impl Bbr3Config {
             prior_cwnd_bytes: 0,
             initial_bytes,
             minimum_bytes: u64::from(tcp.minimum_window_segments) * segment_bytes,
+            has_sack: tcp.variant == Variant::Sack,
             segment_bytes,
             pacer: Pacer::default(),
         }
@@ -169,8 +172,8 @@ pub struct Bbr3 {
     /// `C.delivered` and `C.inflight`, of the last acknowledgment.
     delivered: u64,
     in_flight: u64,
-    /// `C.is_cwnd_limited`.
-    is_cwnd_limited: bool,
+    /// The last round trip in which the window was what limits.
+    limited_in_round: Option<u64>,
     full_bw: f64,
     full_bw_count: u32,
     full_bw_now: bool,
@@ -200,6 +203,8 @@ pub struct Bbr3 {
     prior_cwnd_bytes: u64,
     initial_bytes: u64,
     minimum_bytes: u64,
+    /// `C.has_selective_acks`.
+    has_sack: bool,
     segment_bytes: u64,
     pacer: Pacer,
 }
@@ -347,7 +352,9 @@ impl CongestionControl for Bbr3 {
     fn on_ack(&mut self, ack: &Ack, now: Time) {
         let Some(sample) = &ack.sample else { return };
         (self.delivered, self.in_flight) = (sample.delivered_total_bytes, sample.in_flight_bytes);
-        self.is_cwnd_limited |= sample.in_flight_before_bytes + self.segment_bytes > self.cwnd_bytes;
+        if sample.in_flight_before_bytes + self.segment_bytes > self.cwnd_bytes {
+            self.limited_in_round = Some(self.round_count);
+        }
         if sample.lost_bytes > 0 {
             self.model.note_loss(self.delivered);
         }
@@ -402,6 +409,11 @@ impl CongestionControl for Bbr3 {
     fn on_send(&mut self, segment: &Segment, now: Time) -> Dscp {
         self.pacer.on_send(segment.payload_bytes, self.pacing_rate, now);
         Dscp::BEST_EFFORT
+    }
+
+    /// An echo means nothing to it, and a loss does.
+    fn tells_losses_from_echoes(&self) -> bool {
+        true
     }
 
     fn is_paced(&self) -> bool {

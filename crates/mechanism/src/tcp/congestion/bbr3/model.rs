@@ -152,8 +152,8 @@ impl Model {
     }
 }
 
-/// `IsInflightTooHigh`.
-pub(super) fn is_too_high(rate: &RateSample) -> bool {
+/// `RS.lost > RS.tx_in_flight * BBR.LossThresh`.
+pub(super) fn loses_too_much(rate: &RateSample) -> bool {
     rate.lost_bytes as f64 > rate.sent_in_flight_bytes as f64 * LOSS_THRESH
 }
 
@@ -175,7 +175,8 @@ impl MinRtt {
 
     /// `BBRUpdateMinRTT`.
     pub(super) fn update(&mut self, rtt: Option<Span>, interval: Span, window: Span, now: Time) {
-        self.is_expired = now > self.probe_stamp.saturating_add(interval);
+        // Before the first one nothing is old, however late the connection began.
+        self.is_expired = self.probe_rtt.is_some() && now > self.probe_stamp.saturating_add(interval);
         if let Some(rtt) = rtt
             && (self.is_expired || self.probe_rtt.is_none_or(|least| rtt < least))
         {

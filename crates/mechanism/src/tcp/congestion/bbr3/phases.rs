@@ -1,10 +1,11 @@
 //! Which phase BBR, version 3, is in, and when it goes on to the next one.
 //!
-//! Source: draft-ietf-ccwg-bbr, sections 5.3 and 5.4. Deviations: those of the module above.
+//! Source: draft-ietf-ccwg-bbr-05, sections 5.3 and 5.4; `AckPhase::Init` behind a probe is that of version 06 and of Google's Linux.
+//! Deviations: those of the module above.
 
 use tidegate_units::{Span, Time};
 
-use super::model::is_too_high;
+use super::model::loses_too_much;
 use super::{AckPhase, Bbr3, Bbr3State, PROBE_RTT_CWND_GAIN};
 use crate::tcp::congestion::bbr::scattered;
 use crate::tcp::congestion::{RateSample, Sample};
@@ -28,14 +29,23 @@ const RENO_ROUNDS: u64 = 63;
 const UP_ROUNDS: u32 = 30;
 
 impl Bbr3 {
+    /// `IsInflightTooHigh` (section 5.5.10.2): where nothing is said of what arrived, any loss counts.
+    fn is_too_high(&self, rate: &RateSample) -> bool {
+        loses_too_much(rate) || (rate.lost_bytes > 0 && !self.has_sack)
+    }
+
     /// `BBRTargetInflight`.
     fn target_inflight(&self) -> u64 {
         self.bdp(self.model.bw(), 1.0).min(self.cwnd_bytes)
     }
 
+    /// `C.is_cwnd_limited`: at any point in the last round trip (section 2.1).
+    fn is_cwnd_limited(&self) -> bool {
+        self.limited_in_round.is_some_and(|round| round + 1 >= self.round_count)
+    }
+
     const fn start_round(&mut self) {
         self.next_round_delivered = self.delivered;
-        self.is_cwnd_limited = false;
     }
 
     /// `BBRUpdateRound`.
@@ -72,8 +82,9 @@ impl Bbr3 {
 
     /// `BBRCheckStartupDone`, with high losses (section 5.3.1.3).
     pub(super) fn check_startup(&mut self, rate: &RateSample) {
-        let loses = self.model.loss_round_start && self.model.loss_events >= STARTUP_LOSSES;
-        if !self.full_bw_reached && self.is_repairing && loses && is_too_high(rate) {
+        let enough = if self.has_sack { STARTUP_LOSSES } else { 1 };
+        let loses = self.model.loss_round_start && self.model.loss_events >= enough;
+        if !self.full_bw_reached && self.is_repairing && loses && self.is_too_high(rate) {
             self.full_bw_reached = true;
             self.model.inflight_longterm = self.bdp(self.model.max_bw(), 1.0).max(self.model.inflight_latest);
         }
@@ -143,7 +154,7 @@ impl Bbr3 {
 
     /// `BBRProbeInflightLongtermUpward`.
     fn probe_upward(&mut self, sample: &Sample) {
-        if !self.is_cwnd_limited || self.cwnd_bytes < self.model.inflight_longterm {
+        if !self.is_cwnd_limited() || self.cwnd_bytes < self.model.inflight_longterm {
             return;
         }
         self.probe_up_acks += sample.delivered_bytes;
@@ -169,7 +180,7 @@ impl Bbr3 {
                 self.model.advance_max_bw_filter();
             }
         }
-        if is_too_high(rate) {
+        if self.is_too_high(rate) {
             if self.probe_samples {
                 self.probe_samples = false;
                 self.model.bound_long_term(rate, self.target_inflight());
@@ -202,7 +213,7 @@ impl Bbr3 {
 
     /// `BBRIsTimeToGoDown`.
     fn is_time_to_go_down(&mut self, rate: &RateSample) -> bool {
-        if self.is_cwnd_limited && self.cwnd_bytes >= self.model.inflight_longterm {
+        if self.is_cwnd_limited() && self.cwnd_bytes >= self.model.inflight_longterm {
             // The bound is what holds the rate back.
             self.reset_full_bw();
             self.full_bw = rate.bytes_per_second();

@@ -103,6 +103,53 @@ fn the_start_finds_the_rate_and_a_cycle_has_four_phases() {
 }
 
 #[test]
+fn who_begins_late_does_not_look_for_the_round_trip_first() {
+    let mut path = Path::new(1000);
+    path.now = at(60);
+    path.run(at(64));
+    assert_eq!(path.seen[..3], [Bbr3State::Startup, Bbr3State::Drain, Bbr3State::Cruise]);
+}
+
+#[test]
+fn a_bound_that_is_too_low_is_raised_twice_as_fast_in_each_round_trip() {
+    let mut path = Path::new(1000);
+    while path.control.state() != Bbr3State::Refill {
+        path.run(path.now + Span::from_millis(1));
+    }
+    // Of losses that were no congestion.
+    path.control.model.inflight_longterm = 20 * SEGMENT;
+    path.control.cwnd_bytes = 20 * SEGMENT;
+    let mut bounds = Vec::new();
+    let mut round = 0;
+    while bounds.len() < 5 {
+        let window = path.control.cwnd_bytes() / SEGMENT;
+        path.ack(window, 0);
+        if path.control.state() == Bbr3State::Up && path.control.round_count > round {
+            round = path.control.round_count;
+            bounds.push(path.control.model.inflight_longterm / SEGMENT);
+        }
+    }
+    let steps: Vec<u64> = bounds.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // 1, 2, 4 and 8, as far as each round trip's last acknowledgment counts for it or for the next.
+    assert!(steps.windows(2).all(|pair| 2 * pair[1] >= 3 * pair[0]), "{bounds:?}");
+    assert!(steps[3] >= 6, "{bounds:?}");
+}
+
+#[test]
+fn without_sack_one_loss_ends_a_probe() {
+    for (variant, bounded) in [(Variant::Sack, false), (Variant::NewReno, true)] {
+        let mut path = Path::new(1000);
+        let tcp = TcpConfig { segment_bytes: SEGMENT as u32, ..TcpConfig::modern(variant) };
+        path.control = Bbr3Config::default().build(&tcp);
+        while path.control.state() != Bbr3State::Up {
+            path.run(path.now + Span::from_millis(1));
+        }
+        path.ack(100, 1);
+        assert_eq!(path.control.model.inflight_longterm < u64::MAX, bounded, "{variant:?}");
+    }
+}
+
+#[test]
 fn a_probe_that_loses_too_much_bounds_what_is_under_way() {
     let mut path = Path::new(20);
     path.run(at(12));

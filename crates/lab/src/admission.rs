@@ -15,9 +15,10 @@ use tidegate_mechanism::edge::EdgeConfig;
 use tidegate_mechanism::mark::OutOfProfile;
 use tidegate_mechanism::queue::{EredConfig, admits};
 use tidegate_mechanism::tcp::congestion::ReservedConfig;
+use tidegate_packet::Colour;
 use tidegate_scenario::model::{
-    Application, Control, Direction, Domain, Event, EventChange, Flow, LinkState, Manager, Marker, Mechanism,
-    Queue, ResolvedTcp, Scenario, Transport,
+    Application, Control, Direction, Domain, Event, EventChange, Flow, FlowIndex, LinkState, Manager, Marker,
+    Mechanism, Queue, ResolvedTcp, Scenario, Transport,
 };
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{BitRate, Bytes, Limit};
@@ -66,6 +67,7 @@ pub fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigError> {
         .into_iter()
         .chain(dry(document, scenario))
         .chain(aside(document, scenario, &network, &ways))
+        .chain(all_red(document, scenario))
         .chain(unwatched(document, scenario, &network, &ways))
         .take(WARNINGS_MAX)
         .collect();
@@ -154,6 +156,39 @@ fn aside<'a>(
         let message = format!("none of its flows goes on from `{name}`: it marks nothing");
         let help = "a node on their way, or none for the hosts that they start from";
         Some(document.at("markers", &marker.name, &["at"], &message, help))
+    })
+}
+
+/// Markers that heed colours where nothing gives any: all that they see is red.
+fn all_red<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<Item = ConfigError> + 'a {
+    let is_colourless = |flow: FlowIndex| {
+        let of = &scenario.flows[flow.index()];
+        let marks_itself = matches!(
+            &of.transport,
+            Transport::Tcp(tcp) if matches!(tcp.config.control, Control::Reserved(_) | Control::Marking(_))
+        );
+        of.dscp.colour() == Colour::Red && !marks_itself
+    };
+    scenario.markers.iter().filter_map(move |marker| {
+        let aware = match &marker.mechanism {
+            Marker::SingleRate(config) => config.aware,
+            Marker::TwoRates(config) => config.aware,
+            Marker::Profile(_) | Marker::Engine(_) | Marker::Account(_) => false,
+        };
+        let has_another = |flow| {
+            let others = scenario.markers.iter().filter(|other| other.name != marker.name);
+            others.into_iter().any(|other| other.flows.contains(&flow))
+        };
+        let hears_strangers = marker.has_all && scenario.nodes.iter().any(|node| node.is_real);
+        let sees_red =
+            !hears_strangers && marker.flows.iter().all(|&flow| is_colourless(flow) && !has_another(flow));
+        if !aware || marker.flows.is_empty() || !sees_red {
+            return None;
+        }
+        let message =
+            "nothing gives its packets a colour before it, so that all are red, and it makes none better";
+        let help = "`aware = false`: colours are given here";
+        Some(document.at("markers", &marker.name, &["mechanism"], message, help))
     })
 }
 
@@ -524,7 +559,8 @@ transport = "tcp"
         };
         assert!(colours("4Mbit", "20kB", false).is_empty());
         assert_eq!(colours("15Mbit", "20kB", false)[0].path, "links.r-s.rate");
-        assert!(colours("15Mbit", "20kB", true).is_empty(), "nothing comes green");
+        let aware: Vec<String> = colours("15Mbit", "20kB", true).into_iter().map(|told| told.path).collect();
+        assert_eq!(aware, ["markers.m.mechanism"], "nothing comes green, so nothing is promised");
         assert_eq!(colours("4Mbit", "500B", false)[0].path, "markers.m.mechanism.committed_burst");
     }
 
@@ -541,6 +577,21 @@ transport = "tcp"
         assert!(found("400p", "6Mbit", &[two, &both("8Mbit")]).is_empty());
         assert_eq!(found("400p", "6Mbit", &[two, &both("11Mbit")])[0].path, "links.r-s.rate");
         assert!(found("400p", "1Mbit", &[&both("15Mbit")]).is_empty(), "one comes, of 15 that may");
+    }
+
+    #[test]
+    fn a_marker_that_heeds_colours_where_nothing_gives_any_is_named() {
+        let bursts = "committed_rate = \"1Mbit\", committed_burst = \"20kB\", excess_burst = \"20kB\"";
+        let plain = "flows.one.transport=tcp";
+        let of = |aware: &str| marker("m", "a", &format!("kind = \"srtcm\", {bursts}{aware}"));
+        let warnings = found("160p", "4Mbit", &[plain, &of("")]);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert_eq!(warnings[0].path, "markers.m.mechanism");
+        assert!(found("160p", "4Mbit", &[plain, &of(", aware = false")]).is_empty());
+        assert!(found("160p", "4Mbit", &[plain, &of(""), "flows.one.dscp=10"]).is_empty(), "AF11 is green");
+        assert!(found("160p", "4Mbit", &[&of("")]).is_empty(), "the transport marks what it reserved");
+        let before = marker("before", "a", "kind = \"profile\", rate = \"1Mbit\"");
+        assert!(found("160p", "4Mbit", &[plain, &of(""), &before]).is_empty());
     }
 
     #[test]

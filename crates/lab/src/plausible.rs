@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_packet::{FlowId, Packet};
 use tidegate_scenario::model::{
-    Direction, EventChange, Flow, Link, Loss, NodeKind, Queue, Scenario, Transport,
+    Direction, EventChange, Flow, Link, Loss, Manager, NodeKind, Queue, Scenario, Transport,
 };
 use tidegate_scenario::{ConfigError, Document};
 use tidegate_units::{Bytes, Limit};
@@ -21,6 +21,7 @@ pub(crate) fn warnings(document: &Document, scenario: &Scenario) -> Vec<ConfigEr
         .chain(losing_all(document, scenario))
         .chain(too_late(document, scenario))
         .chain(alone(document, scenario))
+        .chain(without_labels(document, scenario))
         .collect()
 }
 
@@ -141,6 +142,22 @@ fn alone(document: &Document, scenario: &Scenario) -> Option<ConfigError> {
     Some(document.at("nodes", "", &["hosts"], &message, help))
 }
 
+/// The first queue that drops by labels, where no edge writes any.
+fn without_labels(document: &Document, scenario: &Scenario) -> Option<ConfigError> {
+    if scenario.domains.iter().any(|domain| domain.labels.is_some()) {
+        return None;
+    }
+    let reads_labels = |of: &Direction| matches!(of.queue, Queue::Fifo(Manager::Csfq(_)));
+    let mut readers = scenario.links.iter().filter(|link| direction(link, reads_labels).is_some());
+    let first = readers.next()?;
+    let message = format!(
+        "csfq drops by the labels of packets, and no domain writes any{}: it is a drop-tail queue",
+        and_more(1 + readers.count())
+    );
+    let help = "a domain around it with `labels = { kind = \"csfq\" }`, or a queue that needs none";
+    Some(document.at("links", &first.name, &["queue"], &message, help))
+}
+
 /// Values of time series that need a gigabyte: two numbers of eight bytes each.
 const SAMPLES_MANY: f64 = 6.25e7;
 
@@ -237,6 +254,10 @@ two = { from = "b", to = "a", transport = "udp", application = { kind = "cbr", r
             (
                 "nodes.hosts=['a', 'b', 'c', 'd']",
                 "nodes.hosts: no link leads to the host `c` (and 1 more like it)",
+            ),
+            (
+                "links.r-b.queue=csfq",
+                "links.r-b.queue: csfq drops by the labels of packets, and no domain writes any: it is",
             ),
         ] {
             let found = found(&[set]);

@@ -393,7 +393,7 @@ impl<T: Tunnels> Gateway<T> {
         };
         SiteStatus {
             name: peer.site.name.clone(),
-            state: peer.state,
+            state: if peer.is_leaving { peer::State::Drained } else { peer.state },
             endpoint: peer.endpoint,
             home: peer.home,
             mtu: peer.mtu.size(),

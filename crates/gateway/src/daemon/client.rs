@@ -47,7 +47,16 @@ pub fn connect(socket: &Path) -> Result<UnixStream, String> {
 /// # Errors
 /// When it does not answer, or says that it failed.
 pub fn ask(socket: &Path, command: &str) -> Result<Value, String> {
-    let refused = |why: io::Error| format!("{}: {why}", socket.display());
+    let refused = |why: io::Error| {
+        let said = match why.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::ConnectionReset => {
+                "the daemon does not answer: it waits for something, like the address `gateway.listen`, or is stopped; its log says for what"
+                    .to_owned()
+            }
+            _ => why.to_string(),
+        };
+        format!("{}: {said}", socket.display())
+    };
     let mut stream = connect(socket)?;
     writeln!(stream, "{command}").map_err(refused)?;
     let mut line = String::new();

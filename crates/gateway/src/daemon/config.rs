@@ -11,6 +11,7 @@ mod recorded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
@@ -332,11 +333,32 @@ fn understand(name: &str, text: &str, is_recorded: bool) -> Result<Plan, ConfigE
 /// When it cannot be read, or is wrong.
 pub fn open(path: &Path) -> Result<Plan, ConfigErrors> {
     let name = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|why| {
+    let text = text_of(path).map_err(|why| {
         let help = "`tidegate-gateway explain` shows one to begin with".to_owned();
         ConfigErrors::from(ConfigError::without_place(name.clone(), format!("cannot be read: {why}"), help))
     })?;
+    if decode_key(&text).is_some() {
+        // Whatever is wrong with a configuration is shown with the line where it stands.
+        let help = "the file with `[gateway]` and `[sites]`, /etc/tidegate/gateway.toml as a rule".to_owned();
+        let message = "is a key, which is not shown, and no configuration".to_owned();
+        return Err(ConfigErrors::from(ConfigError::without_place(name, message, help)));
+    }
     read(&name, &text)
+}
+
+/// A file that somebody named is read no further than this: four thousand sites need less.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// When it cannot be read, or has more than 4 MiB.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    if fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)? as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it has more than 4 MiB, as no file of ours has"));
+    }
+    Ok(text)
 }
 
 impl Plan {

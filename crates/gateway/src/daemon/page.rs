@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tidegate_units::Span;
 
 use super::look::{History, Look, Moment, SECONDS};
+use crate::core::peer::State;
 use crate::core::status::{LinkStatus, SiteStatus};
 
 /// How often a browser asks again, in seconds.
@@ -100,7 +101,7 @@ fn term(name: &str, value: &str, out: &mut String) {
 
 fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
     let last = moments.last().copied().copied().unwrap_or_default();
-    let is_up = site.state.name() != "down";
+    let is_up = !matches!(site.state, State::Down | State::Drained);
     let _ = write!(
         out,
         "<section><h2>{} <span class={}>{}</span></h2><div class=faint>{}</div><dl>",

@@ -19,7 +19,7 @@ use super::client::{ask, connect, measure, table};
 use super::config::{DEFAULT_FILE, DEFAULT_STATE, decode_key, encode_key};
 use super::log::{Level, say, show};
 use super::state::{self, made_before};
-use super::{DEFAULT_SOCKET, explain, parity, routes, run};
+use super::{DEFAULT_SOCKET, config, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
 #[derive(Parser)]
@@ -340,7 +340,7 @@ fn control(cli: Control) -> Result<(), String> {
             show(&format!("{}\n", encode_key(&key.public())))?;
         }
         ControlCommand::Pubkey { file } => {
-            let text = std::fs::read_to_string(&file).map_err(|why| format!("{}: {why}", file.display()))?;
+            let text = config::text_of(&file).map_err(|why| format!("{}: {why}", file.display()))?;
             let key = decode_key(&text).ok_or_else(|| format!("{}: is no key", file.display()))?;
             show(&format!("{}\n", encode_key(&PrivateKey::from(key).public())))?;
         }

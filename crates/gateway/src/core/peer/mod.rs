@@ -324,7 +324,7 @@ impl Peer {
             self.greet_at = match self.state {
                 State::Greeting => now + HELLO_EVERY,
                 State::Controlled => Time::MAX,
-                State::Down | State::Fixed(_) => now + HELLO_SELDOM,
+                State::Down | State::Fixed(_) | State::Drained => now + HELLO_SELDOM,
             };
         }
         if self.state == State::Controlled

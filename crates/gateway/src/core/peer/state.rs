@@ -11,6 +11,8 @@ pub enum State {
     Controlled,
     /// The rate is one that was chosen.
     Fixed(Why),
+    /// Goodbye was said to it, and what hosts send there is dropped.
+    Drained,
 }
 
 /// Why the rate is a fixed one.
@@ -37,6 +39,7 @@ impl State {
             Self::Fixed(Why::Unanswered) => "fixed: no answer",
             Self::Fixed(Why::Differs) => "fixed: another mechanism there",
             Self::Fixed(Why::Silent) => "fixed: silent",
+            Self::Drained => "drained",
         }
     }
 }

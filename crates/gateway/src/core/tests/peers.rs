@@ -118,7 +118,9 @@ fn goodbye_is_said_and_nothing_is_taken_any_more() {
     world.load(0, 1, 500);
     let now = world.now;
     world.gateways[0].drain(now);
+    assert_eq!(world.state(0), State::Drained);
     world.load(0, 1, 300);
+    assert_eq!(world.state(0), State::Drained, "it stays so");
     assert!(world.gateways[0].is_drained());
     assert_eq!(world.state(1), State::Fixed(Why::Silent));
     assert_eq!(world.gateways[0].stray().unrouted_packets, 300);

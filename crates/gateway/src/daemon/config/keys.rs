@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tidegate_document::{ConfigError, ConfigErrors};
 
-use super::{PeerPlan, Plan};
+use super::{PeerPlan, Plan, text_of};
 use crate::tunnel::wireguard::{PeerKeys, PrivateKey};
 
 /// The 32 bytes that `text` writes.
@@ -80,7 +80,7 @@ impl Keys {
         let is_other = |file: &&String| {
             let (Some(secret), Ok(about)) = (self.0.get(*file), fs::metadata(file)) else { return false };
             written(&about) != secret.written
-                && fs::read_to_string(file).map_or(true, |text| decode_key(&text) != Some(secret.key))
+                && text_of(Path::new(file)).map_or(true, |text| decode_key(&text) != Some(secret.key))
         };
         files(plan).filter(is_other).map(String::as_str).collect()
     }
@@ -123,7 +123,7 @@ fn read_secret(path: &Path) -> Result<Secret, (String, String)> {
             format!("chmod 600 {}", path.display()),
         ));
     }
-    let text = fs::read_to_string(path).map_err(cannot)?;
+    let text = text_of(path).map_err(cannot)?;
     let key = decode_key(&text).ok_or_else(|| {
         ("is no key".to_owned(), "44 characters, as `tidegatectl keygen` writes them".to_owned())
     })?;

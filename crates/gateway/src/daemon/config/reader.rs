@@ -38,6 +38,12 @@ pub(super) struct Reader<'a> {
     pub written: &'a dyn Fn(&[&str]) -> ConfigError,
 }
 
+/// Whether a letter moves what is written beside it, and is not seen: control, and marks of the direction of writing.
+fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 impl Reader<'_> {
     fn say(&mut self, keys: &[&str], message: impl Into<String>, help: impl Into<String>) {
         let problem = self.site.problem(keys, message, help);
@@ -137,6 +143,11 @@ impl Reader<'_> {
         let mut sites = Vec::new();
         let mut peers = Vec::new();
         for (name, table) in &file.sites {
+            if name.is_empty() || name.chars().any(is_unseen) {
+                let shown = name.escape_default();
+                let message = format!("\"{shown}\" is no name: logs and terminals show it, and obey it");
+                self.say(&["sites"], message, "letters and digits, like \"berlin\"");
+            }
             if let Some((mut site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
                 fill_rounds(&mut site, gateway.together);
                 sites.push(site);

@@ -59,6 +59,30 @@ fn is_refused((from, to, expected): (&str, &str, &str)) {
 }
 
 #[test]
+fn a_key_in_place_of_a_configuration_is_not_shown() {
+    let file = std::env::temp_dir().join(format!("tidegate-key-{}", std::process::id()));
+    fs::write(&file, format!("{KEY}\n")).unwrap();
+    let said = open(&file).unwrap_err().to_string();
+    fs::remove_file(&file).unwrap();
+    assert!(said.contains("is a key, which is not shown") && !said.contains(&KEY[..8]), "{said}");
+}
+
+#[test]
+fn files_without_an_end_are_not_read_to_it() {
+    let said = text_of(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(said.contains("more than 4 MiB"), "{said}");
+}
+
+#[test]
+fn names_that_logs_and_terminals_would_obey_are_refused() {
+    for name in ["", "a\\nb", "a\\u001b[31mb", "a\\u202eb"] {
+        is_refused(("[sites.b]", &format!("[sites.\"{name}\"]"), "is no name"));
+    }
+    let text = TEXT.replacen("[sites.b]", "[sites.\"Köln 2/b\"]", 1);
+    assert!(read("gateway.toml", &text).is_ok(), "others are shown as they are");
+}
+
+#[test]
 fn what_no_machine_or_site_can_have_is_refused() {
     let cases = [
         (

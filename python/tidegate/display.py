@@ -366,8 +366,8 @@ def explanations(results: Sequence[Any]) -> str:
 
 
 def overridden_text(each: dict[str, str]) -> str:
-    """One overridden value: `parameters.shared = 6Mbit (document: 1.5Mbit)`."""
-    document = f"document: {each['document']}" if each["document"] else "the document's file does not set it"
+    """One overridden value: `parameters.shared = 6Mbit (its file: 1.5Mbit)`."""
+    document = f"its file: {each['document']}" if each["document"] else "its file does not set it"
     return f"{each['path']} = {each['value']} ({document})"
 
 

@@ -337,7 +337,10 @@ def overridden(path: Path, overrides: Overrides) -> list[dict[str, str]]:
             document = written
             for part in key.split("."):
                 document = document.get(part, "") if isinstance(document, dict) else ""
-        found.append({"path": key, "value": value, "document": "" if document == "" else str(document)})
+        text = (
+            document if isinstance(document, str) else json.dumps(document, ensure_ascii=False, default=str)
+        )
+        found.append({"path": key, "value": value, "document": text})
     return found
 
 

@@ -4,8 +4,8 @@ In: `store.StoredResult`s. Out: the text of the page: per experiment what it is,
 figures, the network as drawn and over time, the exact parameters with where each comes from.
 """
 
+import functools
 import json
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +13,7 @@ from tidegate import (
     checks,
     display,
     figures,
+    library,
     network_facts,
     network_view,
     quantities,
@@ -28,6 +29,7 @@ _SUMMARY_ROWS_MAX = 60
 _OWN_ANCHORS = ("results", "overview", "side-by-side")
 
 
+@functools.cache
 def environment() -> Any:
     """What makes pages of the templates: nothing in them is markup but what a template writes."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -137,11 +139,10 @@ def _banner(result: StoredResult) -> dict[str, Any] | None:
     # A run has no document, and nothing to be compared with.
     if not result.overridden or result.kind == "run":
         return None
-    options = " ".join(shlex.quote(f"--set={each['path']}={each['value']}") for each in result.overridden)
-    quick = " --quick" if result.quick else ""
     return {
+        "is_shipped": library.is_shipped(result.info.id),
         "settings": [display.overridden_text(each) for each in result.overridden],
-        "command": f"tidegate reproduce {result.info.id}{quick} {options}",
+        "command": report_figures.made_by(result),
     }
 
 
@@ -247,7 +248,7 @@ def _parameters(raw: dict[str, Any], overridden: Sequence[dict[str, str]]) -> li
         reason = entry.get("why") or entry.get("reason") or entry.get("source") or ""
         if other := others.get(f"parameters.{name}"):
             text = f"{value} {unit}".strip()
-            shown = f"{text}, overridden (document: {other['document']})"
+            shown = f"{text}, overridden (its file: {other['document']})"
             rows.append([entry.get("label") or name, shown, "overridden", ""])
             continue
         rows.append(

@@ -44,28 +44,48 @@ def drawn(figure: Figure, key: str) -> dict[str, Any]:
 
 def commands(result: StoredResult, figure_id: str) -> list[str]:
     """What makes the result again, and draws this figure of it as a file."""
-    # What is not shipped is called by its file, wherever that was.
-    name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
-    # Where it stands, as far as that says something elsewhere.
-    read = None if result.folder is None or result.folder.is_absolute() else result.folder.as_posix()
-    folder = read or f"results/{name}"
-    if result.kind == "run":
-        seed = next((point.seed for point in result.points), 1)
-        make = ["tidegate", "run", f"{name}.toml", "--seed", str(seed), "-o", folder]
-    else:
-        quick = ["--quick"] if result.quick else []
-        is_shipped = result.info.id in library.all_experiments()
-        if is_shipped and read is None:
-            folder = f"results/{result.info.id}"
-        what = result.info.id if is_shipped else f"{name}.toml"
-        make = ["tidegate", "reproduce", what, *quick, *_seeds(result, is_shipped)]
-    make += [f"--set={each['path']}={each['value']}" for each in result.overridden]
+    make, folder = _made(result)
     kind = next((spec.get("kind") for spec in result.info.figures if spec.get("id") == figure_id), None)
     suffix = "md" if kind == "table" else "pdf"
     return [
         shlex.join(make),
         shlex.join(["tidegate", "plot", folder, "-p", figure_id, "-o", f"{figure_id}.{suffix}"]),
     ]
+
+
+def made_by(result: StoredResult) -> str:
+    """What makes the result again."""
+    return shlex.join(_made(result)[0])
+
+
+def _made(result: StoredResult) -> tuple[list[str], str]:
+    """The command that makes the result again, and the folder into which it writes."""
+    # What is not shipped is called by its file, wherever that was.
+    name = result.info.id.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".toml")
+    # Where it stands, as far as that says something elsewhere.
+    read = None if result.folder is None or result.folder.is_absolute() else result.folder.as_posix()
+    if result.kind == "run":
+        folder = read or f"results/{name}"
+        seed = next((point.seed for point in result.points), 1)
+        make = ["tidegate", "run", f"{name}.toml", "--seed", str(seed), "-o", folder]
+    else:
+        make, folder = _swept(result, name, read)
+    return make + [f"--set={each['path']}={each['value']}" for each in result.overridden], folder
+
+
+def _swept(result: StoredResult, name: str, read: str | None) -> tuple[list[str], str]:
+    """The same for an experiment, without what was set."""
+    quick = ["--quick"] if result.quick else []
+    identity = result.info.id
+    if library.is_shipped(identity) and (read is None or f"/{read}".endswith(f"/{identity}")):
+        folder = read or f"results/{identity}"
+        base = folder.removesuffix(identity).rstrip("/")
+        into = [] if base == "results" else ["--out", base or "."]
+        return ["tidegate", "reproduce", identity, *quick, *_seeds(result, True), *into], folder
+    # `reproduce` runs no more seeds of it than its checks need, and `sweep` all.
+    what = identity if library.is_shipped(identity) else f"{name}.toml"
+    folder = read or f"results/{name}"
+    return ["tidegate", "sweep", what, *quick, *_seeds(result, False), "-o", folder], folder
 
 
 def _seeds(result: StoredResult, may_be_fewer: bool) -> list[str]:

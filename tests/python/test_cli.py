@@ -232,9 +232,9 @@ def test_a_reproduction_with_other_values_does_not_claim_the_document(tidegate_c
     code, out, err = tidegate_command(*command)
     assert code == 0, err
     assert " pass" not in out.replace("0 of 1 checks pass", "") and "not comparable" in out
-    assert "overridden  nbp/fig8: parameters.shared = 6Mbit (document: 1.5Mbit)" in out
+    assert "overridden  nbp/fig8: parameters.shared = 6Mbit (its file: 1.5Mbit)" in out
     page = Path("res/report.html").read_text(encoding="utf-8")
-    assert "6Mbit, overridden (document: 1.5Mbit)" in page
+    assert "6Mbit, overridden (its file: 1.5Mbit)" in page
     assert "tidegate reproduce nbp/fig8 --quick --set=parameters.shared=6Mbit" in page
     result = store.read_result(Path("res/nbp/fig8"))
     assert (result.status, result.references) == ("not comparable", [])

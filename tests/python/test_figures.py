@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -297,7 +298,7 @@ def test_figures_say_how_they_are_made_again():
     result = dataclasses.replace(result, kind="experiment", quick=True)
     result.info.id, result.overridden = "nbp/x", [{"path": "links.a.rate", "value": "2 Mbit", "document": ""}]
     assert report_figures.commands(result, "f")[0] == (
-        "tidegate reproduce x.toml --quick '--set=links.a.rate=2 Mbit'"
+        "tidegate sweep x.toml --quick -o results/x '--set=links.a.rate=2 Mbit'"
     )
     # What is shipped is called by its name, and its page says how many seeds where they are more.
     result = dataclasses.replace(result, quick=False, overridden=[])
@@ -307,6 +308,18 @@ def test_figures_say_how_they_are_made_again():
         "tidegate reproduce nbp/fig8a --seeds 2",
         "tidegate plot results/nbp/fig8a -p t -o t.md",
     ]
+    # Into the folder in which it stands, from where it was read.
+    for folder, make in (
+        ("results/nbp/fig8a", "reproduce nbp/fig8a --seeds 2"),
+        ("results/quick/nbp/fig8a", "reproduce nbp/fig8a --seeds 2 --out results/quick"),
+        ("nbp/fig8a", "reproduce nbp/fig8a --seeds 2 --out ."),
+        ("mine", "sweep nbp/fig8a --seeds 2 -o mine"),
+    ):
+        result.folder = Path(folder)
+        assert report_figures.commands(result, "t") == [
+            f"tidegate {make}",
+            f"tidegate plot {folder} -p t -o t.md",
+        ]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """How many runs may be asked for, and what is said of a sweep."""
 
 import json
+import os
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -261,3 +264,17 @@ def test_an_interrupted_reproduction_names_the_folder_that_is_there(
     code, _, said = tidegate_command("reproduce", path, "-o", "kept")
     assert code == 130 and "kept in kept/mine.partial; --resume goes on" in said
     assert (tmp_path / "kept/mine.partial").is_dir()
+
+
+@pytest.mark.real_core
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_reader_who_goes_away_takes_no_result_along(tmp_path, command):
+    lines = NETWORK.splitlines(keepends=True)
+    (tmp_path / "s.toml").write_text("".join(lines if command == "sweep" else lines[:-1]))
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "tidegate.cli", command, "s.toml", "-o", "out"]
+    process = subprocess.run(words, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert process.returncode == 1, process.stderr
+    assert (tmp_path / "out/result.json").exists() and not (tmp_path / "out.partial").exists()

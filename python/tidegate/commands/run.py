@@ -67,17 +67,22 @@ def run(
     if result.undivided is not None:
         progress_line(f"one core: {result.undivided}")
     used_seed = scenario.seed if seed is None else seed
+    # Before anything is said of it: who reads the summary may go away before its end.
+    not_stored: OSError | None = None
+    if out is not None:
+        try:
+            _store(out, path, sets, scenario, result, used_seed)
+        except OSError as error:
+            not_stored = error
     if as_json:
         sys.stdout.write(result.summary_json.rstrip("\n") + "\n")
     else:
         title = scenario.title or scenario.name
         summary = json.loads(result.summary_json)
         print(run_summary(title, summary, scenario.duration_s, scenario.warmup_s, used_seed))
+    if not_stored is not None:
+        raise NotStoredError(str(not_stored)) from not_stored
     if out is not None:
-        try:
-            _store(out, path, sets, scenario, result, used_seed)
-        except OSError as error:
-            raise NotStoredError(str(error)) from error
         progress_line(f"results: {out}")
     for what, name in named.items():
         progress_line(f"{what.replace('_', ' of ')}: {name}")

@@ -55,14 +55,15 @@ def _run(
     judged: list[store.StoredResult] = []
     if not failures:
         result = judge(each, points.ordered(), [], expectations, quick)
+        # Before anything is printed: who reads it may go away before its end.
+        store.write_result(target, result, path)
+        points.complete()
+        judged = [result] if result.checks else []
         if not as_json and (tables := display.tables_of([result])):
             print(tables)
             print()
         for problem in display.figure_problems(result):
             display.progress_line(problem)
-        store.write_result(target, result, path)
-        judged = [result] if result.checks else []
-        points.complete()
     summary = {
         "schema_version": 1,
         "id": each.id,

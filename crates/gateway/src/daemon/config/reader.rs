@@ -50,6 +50,15 @@ impl Reader<'_> {
         self.problems.push(problem);
     }
 
+    /// Of a site.
+    fn check_name(&mut self, name: &str) {
+        if name.is_empty() || name.chars().any(is_unseen) {
+            let shown = name.escape_default();
+            let message = format!("\"{shown}\" is no name: logs and terminals show it, and obey it");
+            self.say(&["sites"], message, "letters and digits, like \"berlin\"");
+        }
+    }
+
     fn check(&mut self, keys: &[&str], table: &impl tidegate_parameters::Parameters) {
         let (site, problems) = (self.site, &mut *self.problems);
         let mut sink = |below: &[&str], message: String, help: &str| {
@@ -143,11 +152,6 @@ impl Reader<'_> {
         let mut sites = Vec::new();
         let mut peers = Vec::new();
         for (name, table) in &file.sites {
-            if name.is_empty() || name.chars().any(is_unseen) {
-                let shown = name.escape_default();
-                let message = format!("\"{shown}\" is no name: logs and terminals show it, and obey it");
-                self.say(&["sites"], message, "letters and digits, like \"berlin\"");
-            }
             if let Some((mut site, peer)) = self.read_site(name, table, &names, !classes.is_empty()) {
                 fill_rounds(&mut site, gateway.together);
                 sites.push(site);
@@ -289,6 +293,7 @@ impl Reader<'_> {
         names: &[&str],
         has_classes: bool,
     ) -> Option<(SiteConfig, PeerPlan)> {
+        self.check_name(name);
         self.check(&["sites", name], table);
         let key = |last| ["sites", name, last];
         let public = decode_key(&table.public_key);

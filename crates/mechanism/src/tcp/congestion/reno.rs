@@ -386,15 +386,13 @@ mod tests {
     #[test]
     fn an_echo_leaves_beta_and_a_loss_half_under_both_rules() {
         let config = RenoConfig { ecn_beta: Some(0.8), ..RenoConfig::default() };
-        let avoiding = Some(1);
-        let tcp = TcpConfig { initial_ssthresh_bytes: avoiding, ..TcpConfig::modern(Variant::Reno) };
-        let mut reno = config.build(&tcp);
+        let of = |base| TcpConfig { initial_ssthresh_bytes: Some(1), ..base };
+        let mut reno = config.build(&of(TcpConfig::modern(Variant::Reno)));
         reno.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 10 * 1460), NOW);
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (8 * 1460, 8 * 1460));
         reno.on_congestion(&Congestion::for_tests(Signal::Loss, 8 * 1460), NOW);
         assert_eq!(reno.cwnd_bytes(), 4 * 1460);
-        let tcp = TcpConfig { initial_ssthresh_bytes: avoiding, ..TcpConfig::ns_1999(Variant::Reno) };
-        let mut old = config.build(&tcp);
+        let mut old = config.build(&of(TcpConfig::ns_1999(Variant::Reno)));
         old.on_congestion(&Congestion::for_tests(Signal::EcnEcho, 15_000), NOW);
         assert_eq!((old.cwnd_bytes(), old.ssthresh_bytes()), (12_000, 12_000));
         old.on_congestion(&Congestion::for_tests(Signal::Loss, 12_000), NOW);

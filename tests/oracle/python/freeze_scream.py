@@ -57,7 +57,8 @@ def trace(seed):
     least, most = r.choice([50_000, 150_000]), r.choice([500_000, 2_000_000, 20_000_000, 1_000_000_000])
     stands = seed % STANDING == STANDING - 1
     competing = competing and not stands
-    scream, path = Scream(is_l4s, competing, least, most), MadePath(r)
+    reduce_jitter = seed % 2 == 1
+    scream, path = Scream(is_l4s, competing, reduce_jitter, least, most), MadePath(r)
     if stands:
         path.stand()
     now, before, events, windows, rows = r.randrange(10**9), 0, [], [], []
@@ -102,7 +103,14 @@ def trace(seed):
         scream.feedback(now / 1e9, rtt, queue, *given[2:6], bool(given[6]), given[7])
         note("r", now - before, *given)
         before = now
-    head = {"seed": seed, "l4s": is_l4s, "competing": competing, "least": least, "most": most}
+    head = {
+        "seed": seed,
+        "l4s": is_l4s,
+        "competing": competing,
+        "reduce_jitter": reduce_jitter,
+        "least": least,
+        "most": most,
+    }
     return head | {"drifts": scream.drifts, "events": events, "windows": windows, "rows": rows}
 
 

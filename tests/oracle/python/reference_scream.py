@@ -23,6 +23,7 @@ L4S_AVG_G_DOWN = 1 / 128
 QDELAY_AVG_G = 1 / 4
 QDELAY_DEV_AVG_G = 1 / 64
 QDELAY_DEV_NORM = 0.025
+QDELAY_DEV_NORM_TH = 1.0
 QDELAY_MIN_AVG_ALPHA = 1 / 256
 REF_WND_OVERHEAD_MIN = 1.5
 REF_WND_OVERHEAD_MAX = 3.0
@@ -36,8 +37,8 @@ FRAME_SIZE_DEV_ALPHA = 1 / 64
 
 
 class Scream:
-    def __init__(self, is_l4s, competing, target_bitrate_min, target_bitrate_max):
-        self.is_l4s, self.competing = is_l4s, competing
+    def __init__(self, is_l4s, competing, reduce_jitter, target_bitrate_min, target_bitrate_max):
+        self.is_l4s, self.competing, self.REDUCE_JITTER = is_l4s, competing, reduce_jitter
         self.TARGET_BITRATE_MIN, self.TARGET_BITRATE_MAX = target_bitrate_min, target_bitrate_max
         self.now = 0.0
         self.s_rtt = None
@@ -47,7 +48,6 @@ class Scream:
         self.l4s_alpha = 0.0
         self.data_units_delivered_this_rtt = self.data_units_marked_this_rtt = 0
         self.qdelay = self.qdelay_avg = self.qdelay_dev_norm = 0.0
-        self.qdelay_dev_norm_th = max(0.05, 0.1 * (1.0 - self.ref_wnd_ratio() / 0.1))
         self.qdelay_target = QDELAY_TARGET_LO
         self.qdelay_norm_history = []
         self.loss_event_rate = 0.0
@@ -99,14 +99,13 @@ class Scream:
                 self.qdelay_avg = self.qdelay
             else:
                 self.qdelay_avg = QDELAY_AVG_G * self.qdelay + (1.0 - QDELAY_AVG_G) * self.qdelay_avg
-            self.calculate_qdelay_norm()
+            if self.REDUCE_JITTER:
+                self.calculate_qdelay_norm()
             self.last_update_qdelay_avg_time = self.now
 
     def calculate_qdelay_norm(self):
-        th = max(0.05, 0.1 * (1.0 - self.ref_wnd_ratio() / 0.1))
-        tmp = max(0, min(th * 1.5, (self.qdelay - QDELAY_DEV_NORM / 4) / QDELAY_DEV_NORM))
+        tmp = max(0, min(QDELAY_DEV_NORM_TH * 1.5, (self.qdelay - QDELAY_DEV_NORM / 4) / QDELAY_DEV_NORM))
         self.qdelay_dev_norm = (1.0 - QDELAY_DEV_AVG_G) * self.qdelay_dev_norm + QDELAY_DEV_AVG_G * tmp
-        self.qdelay_dev_norm_th = th
 
     def update_l4s_alpha(self):  # 4.2.1.3
         if self.data_units_delivered_this_rtt == 0:
@@ -184,7 +183,7 @@ class Scream:
                 backoff_t /= max(1.0, s_rtt / VIRTUAL_RTT)
                 if self.qdelay < self.qdelay_target * 0.25:
                     backoff_t *= max(0.25, scl_t)
-                    th = self.qdelay_dev_norm_th
+                    th = QDELAY_DEV_NORM_TH
                     backoff_t *= max(MIN_QUEUE_DELAY_DEV_SCALE, (th - self.qdelay_dev_norm) / th)
                 if now - self.last_reaction_to_congestion_time > 100 * max(VIRTUAL_RTT, s_rtt):
                     self.ref_wnd = min(self.ref_wnd, self.max_bytes_in_flight_prev)
@@ -209,7 +208,7 @@ class Scream:
         increment_t = (bytes_newly_acked - bytes_newly_acked_ce) * self.ref_wnd_ratio()
         increment_t *= min(1.0, self.s_rtt / VIRTUAL_RTT)
         increment_t *= max(0.25, scl_t)
-        th = self.qdelay_dev_norm_th
+        th = QDELAY_DEV_NORM_TH
         increment_t *= max(MIN_QUEUE_DELAY_DEV_SCALE, (th - self.qdelay_dev_norm) / th)
         tmp_t = ref_wnd_scale_factor_t
         if tmp_t > 1.0:
@@ -241,7 +240,7 @@ class Scream:
         self.target_bitrate = min(self.TARGET_BITRATE_MAX, max(self.TARGET_BITRATE_MIN, target_bitrate))
 
     def send_limit(self):  # 4.3.1
-        th = self.qdelay_dev_norm_th
+        th = QDELAY_DEV_NORM_TH
         room = REF_WND_OVERHEAD_MAX - REF_WND_OVERHEAD_MIN
         return self.ref_wnd * (REF_WND_OVERHEAD_MIN + room * max(0.0, (th - self.qdelay_dev_norm) / th))
 

@@ -66,6 +66,9 @@ parameters! {
         delay_target: Span = Span::from_millis(60) => bound::DURATION;
         /// The most that this target becomes beside flows that fill queues. Source: the draft, section 4.2.2 (QDELAY_TARGET_HI).
         delay_target_max: Span = Span::from_millis(400) => bound::DURATION;
+        /// Whether a queue whose delay varies makes steps of the window smaller, down to a tenth, and leaves less under way. Source: the draft,
+        /// section 4.2.1.4 (REDUCE_JITTER).
+        reduce_jitter: bool = false;
         /// Whether the target rises beside flows that fill queues. Source: the draft, section 4.2.1.4.1.
         competing: bool = true;
         /// What a loss leaves of the window. Source: the draft, section 4.2.2 (BETA_LOSS).
@@ -85,10 +88,10 @@ parameters! {
         /// How far the window may grow beyond what is under way, as a factor. Source: the draft, section 4.2.2
         /// (BYTES_IN_FLIGHT_HEAD_ROOM).
         headroom: f64 = 1.5 => HEADROOM;
-        /// How far what is under way may exceed the window where the queue varies, as a factor. Source: the draft, section 4.3.1
-        /// (REF_WND_OVERHEAD_MIN).
+        /// How far what is under way may exceed the window where the queue varies (`reduce_jitter`), as a factor. Source: the draft, section
+        /// 4.3.1 (REF_WND_OVERHEAD_MIN).
         overhead_min: f64 = 1.5 => HEADROOM;
-        /// The same where there is no queue. Source: the draft, section 4.3.1 (REF_WND_OVERHEAD_MAX).
+        /// The same where it does not, and without `reduce_jitter`. Source: the draft, section 4.3.1 (REF_WND_OVERHEAD_MAX).
         overhead_max: f64 = 3.0 => HEADROOM;
         /// How much faster packets leave than the encoder makes them, as a factor. Source: the draft, section 4.3.2
         /// (PACKET_PACING_HEADROOM).
@@ -121,6 +124,8 @@ parameters! {
                 report.say("delay_target_max", message, "at least `delay_target`");
             }
         }
+        let varies = config.overhead_min != Self::default().overhead_min;
+        report.idle("overhead_min", varies && !config.reduce_jitter, "reduce_jitter = true");
         if config.overhead_max < config.overhead_min {
             let message = "less may be under way without a queue than with one";
             report.say("overhead_max", message, "at least `overhead_min`");

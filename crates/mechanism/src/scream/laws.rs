@@ -12,6 +12,8 @@ const DELAY_GAIN: f64 = 1.0 / 4.0;
 const DEVIATION_GAIN: f64 = 1.0 / 64.0;
 /// `QDELAY_DEV_NORM`, seconds.
 const DEVIATION_NORM: f64 = 0.025;
+/// `QDELAY_DEV_NORM_TH`.
+const DEVIATION_MANY: f64 = 1.0;
 /// `MIN_QUEUE_DELAY_DEV_SCALE` (section 4.2.2).
 const DAMPING_MIN: f64 = 0.1;
 /// `RATE_PACE_MIN`, bits per second (section 4.3.2).
@@ -37,20 +39,15 @@ pub fn mean_delay(mean: f64, delay: f64) -> f64 {
     if delay < mean { delay } else { DELAY_GAIN * delay + (1.0 - DELAY_GAIN) * mean }
 }
 
-/// `qdelay_dev_norm_th` at a `ref_wnd_ratio` (section 4.2.1.4).
-pub fn deviation_threshold(ratio: f64) -> f64 {
-    (0.1 * (1.0 - ratio / 0.1)).max(0.05)
-}
-
 /// `qdelay_dev_norm` (section 4.2.1.4).
-pub fn deviation(deviation: f64, delay: f64, threshold: f64) -> f64 {
-    let now = ((delay - DEVIATION_NORM / 4.0) / DEVIATION_NORM).min(1.5 * threshold).max(0.0);
+pub fn deviation(deviation: f64, delay: f64) -> f64 {
+    let now = ((delay - DEVIATION_NORM / 4.0) / DEVIATION_NORM).clamp(0.0, 1.5 * DEVIATION_MANY);
     (1.0 - DEVIATION_GAIN) * deviation + DEVIATION_GAIN * now
 }
 
 /// What a queue that varies leaves of steps of the window (section 4.2.2).
-pub fn damping(deviation: f64, threshold: f64) -> f64 {
-    ((threshold - deviation) / threshold).max(DAMPING_MIN)
+pub fn damping(deviation: f64) -> f64 {
+    ((DEVIATION_MANY - deviation) / DEVIATION_MANY).max(DAMPING_MIN)
 }
 
 /// `scl_t`: small where the window is near where congestion was met last (section 4.2.2.1).
@@ -65,8 +62,8 @@ pub fn virtual_alpha(mean_delay: f64, target: f64) -> f64 {
 }
 
 /// `ref_wnd_overhead` (section 4.3.1).
-pub fn overhead(least: f64, most: f64, deviation: f64, threshold: f64) -> f64 {
-    least + (most - least) * ((threshold - deviation) / threshold).max(0.0)
+pub fn overhead(least: f64, most: f64, deviation: f64) -> f64 {
+    least + (most - least) * ((DEVIATION_MANY - deviation) / DEVIATION_MANY).max(0.0)
 }
 
 /// `pace_bitrate` (section 4.3.2).
@@ -115,19 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_of_the_deviation_is_a_tenth_from_a_window_without_end_and_half_of_that_at_ten_packets() {
-        assert!(is(deviation_threshold(0.0), 0.1));
-        assert!(is(deviation_threshold(0.02), 0.08));
-        assert!(is(deviation_threshold(0.1), 0.05));
-        assert!(is(deviation_threshold(1.0), 0.05));
-    }
-
-    #[test]
-    fn delays_below_a_quarter_of_the_norm_are_no_deviation_and_long_ones_count_one_and_a_half_thresholds() {
-        assert!(is(deviation(0.0, 0.006, 0.1), 0.0));
-        assert!(is(deviation(0.0, 1.0, 0.1), 0.15 / 64.0));
-        assert!(is(damping(0.05, 0.1), 0.5));
-        assert!(is(damping(0.15, 0.1), 0.1));
+    fn delays_below_a_quarter_of_the_norm_are_no_deviation_and_long_ones_count_one_and_a_half_norms() {
+        assert!(is(deviation(0.0, 0.006), 0.0));
+        assert!(is(deviation(0.0, 0.025), 0.75 / 64.0));
+        assert!(is(deviation(0.0, 1.0), 1.5 / 64.0));
+        assert!(is(damping(0.5), 0.5));
+        assert!(is(damping(1.5), 0.1));
     }
 
     #[test]
@@ -175,11 +165,10 @@ mod tests {
         ) {
             prop_assert!((0.0..=1.0).contains(&alpha(a, b)));
             prop_assert!((0.1..=1.0).contains(&distance(window, other)));
-            let threshold = deviation_threshold(a);
-            let varied = deviation(1.5 * threshold * a, b, threshold);
-            prop_assert!((0.0..=1.5 * threshold).contains(&varied));
-            prop_assert!((0.1..=1.0).contains(&damping(varied, threshold)));
-            prop_assert!((1.5..=3.0).contains(&overhead(1.5, 3.0, varied, threshold)));
+            let varied = deviation(1.5 * a, b);
+            prop_assert!((0.0..=1.5).contains(&varied));
+            prop_assert!((0.1..=1.0).contains(&damping(varied)));
+            prop_assert!((1.5..=3.0).contains(&overhead(1.5, 3.0, varied)));
             prop_assert!(pace_bps(window, other.max(window), 1.5) <= 6.0 * window.max(PACE_MIN_BPS));
         }
     }

@@ -31,6 +31,7 @@ fn config(case: &Value) -> ScreamConfig {
     ScreamConfig {
         ecn: if is_l4s { EcnUse::L4s } else { EcnUse::Classic },
         competing: case["competing"].as_bool().expect("yes or no"),
+        reduce_jitter: case["reduce_jitter"].as_bool().expect("yes or no"),
         min_rate: rate("least"),
         max_rate: Some(rate("most")),
         ..ScreamConfig::default()

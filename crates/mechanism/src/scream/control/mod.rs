@@ -71,8 +71,8 @@ pub struct Control {
     units_marked: u32,
     delay: f64,
     mean_delay: f64,
+    /// `qdelay_dev_norm`; zero without `REDUCE_JITTER`.
     deviation: f64,
-    threshold: f64,
     target: Target,
     drift: Drift,
     loss_event_rate: f64,
@@ -122,7 +122,6 @@ impl Control {
             delay: 0.0,
             mean_delay: 0.0,
             deviation: 0.0,
-            threshold: laws::deviation_threshold((mss / ref_wnd).min(1.0)),
             target: Target::new(config.delay_target.as_secs_f64(), config.delay_target_max.as_secs_f64()),
             drift: Drift::new(),
             loss_event_rate: 0.0,
@@ -185,8 +184,9 @@ impl Control {
     fn follow_delay(&mut self, rtt: f64, now: Time) {
         if elapsed(now, self.delay_at) >= self.virtual_rtt.min(rtt) {
             self.mean_delay = laws::mean_delay(self.mean_delay, self.delay);
-            self.threshold = laws::deviation_threshold(self.ratio());
-            self.deviation = laws::deviation(self.deviation, self.delay, self.threshold);
+            if self.config.reduce_jitter {
+                self.deviation = laws::deviation(self.deviation, self.delay);
+            }
             self.delay_at = Some(now);
         }
     }
@@ -246,7 +246,7 @@ impl Control {
             Congestion::Mark => {
                 let mut backoff = self.alpha / 2.0 / long;
                 if self.delay < self.target.secs() * 0.25 {
-                    backoff *= distance.max(0.25) * laws::damping(self.deviation, self.threshold);
+                    backoff *= distance.max(0.25) * laws::damping(self.deviation);
                 }
                 if elapsed(now, self.reacted_at) > CALM_ROUNDS * self.virtual_rtt.max(rtt) {
                     self.ref_wnd = self.ref_wnd.min(self.in_flight_max_before as f64);
@@ -269,7 +269,7 @@ impl Control {
             * self.ratio()
             * (rtt / self.virtual_rtt).min(1.0)
             * distance.max(0.25)
-            * laws::damping(self.deviation, self.threshold);
+            * laws::damping(self.deviation);
         let multiplicative = self.config.increase * self.ref_wnd / self.mss * recovered * distance;
         let window = self.ref_wnd + additive * (1.0 + multiplicative);
         let in_flight = self.in_flight_max.max(self.in_flight_max_before) as f64;
@@ -307,7 +307,7 @@ impl Control {
     /// What may be under way: `ref_wnd * ref_wnd_overhead`, bytes (section 4.3.1).
     pub fn in_flight_limit_bytes(&self) -> f64 {
         let (least, most) = (self.config.overhead_min, self.config.overhead_max);
-        self.ref_wnd * laws::overhead(least, most, self.deviation, self.threshold)
+        self.ref_wnd * laws::overhead(least, most, self.deviation)
     }
 
     /// `t_pace` after a packet of `bytes` (section 4.3.2).

@@ -169,20 +169,23 @@ fn all_red<'a>(document: &'a Document, scenario: &'a Scenario) -> impl Iterator<
         );
         of.dscp.colour() == Colour::Red && !marks_itself
     };
+    // How many markers each flow has.
+    let mut times = vec![0_usize; scenario.flows.len()];
+    for flow in scenario.markers.iter().flat_map(|marker| &marker.flows) {
+        times[flow.index()] += 1;
+    }
     scenario.markers.iter().filter_map(move |marker| {
         let aware = match &marker.mechanism {
             Marker::SingleRate(config) => config.aware,
             Marker::TwoRates(config) => config.aware,
             Marker::Profile(_) | Marker::Engine(_) | Marker::Account(_) => false,
         };
-        let has_another = |flow| {
-            let others = scenario.markers.iter().filter(|other| other.name != marker.name);
-            others.into_iter().any(|other| other.flows.contains(&flow))
-        };
         let hears_strangers = marker.has_all && scenario.nodes.iter().any(|node| node.is_real);
-        let sees_red =
-            !hears_strangers && marker.flows.iter().all(|&flow| is_colourless(flow) && !has_another(flow));
-        if !aware || marker.flows.is_empty() || !sees_red {
+        if !aware || hears_strangers || marker.flows.is_empty() {
+            return None;
+        }
+        let sees_red = marker.flows.iter().all(|&flow| is_colourless(flow) && times[flow.index()] == 1);
+        if !sees_red {
             return None;
         }
         let message =

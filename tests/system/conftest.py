@@ -74,7 +74,7 @@ def program() -> Path:
     given = os.environ.get("TIDEGATE_EMULATE")
     if given:
         return Path(given)
-    return _compiled("parity", "tidegate-emulate")
+    return _compiled("emulations", "tidegate-emulate")
 
 
 @pytest.fixture

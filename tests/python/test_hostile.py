@@ -247,3 +247,25 @@ def test_a_table_that_grows_when_it_is_read_is_refused_before(tmp_path, tidegate
     assert series.stat().st_size < 2_000_000
     code, said = tidegate(tmp_path, "report", "res")
     assert code == 3 and "00001.parquet" in said
+
+
+@pytest.mark.real_core
+def test_outputs_do_not_overwrite_scenarios_or_results(tmp_path, tidegate_command):
+    text = EXPERIMENT.split("[axes")[0].replace("seeds = 2\n", "")
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(text)
+    (tmp_path / "link").symlink_to(scenario)
+    assert tidegate_command("run", "s.toml", "-o", "res")[0] == 0
+    before = (tmp_path / "res/result.json").read_bytes()
+    for words in (
+        ("run", "s.toml", "--trace", "s.toml"),
+        ("run", "s.toml", "--trace-drops", "link"),
+        ("run", "s.toml", "--trace", "res/result.json"),
+        ("report", "res", "-o", "s.toml"),
+        ("report", "res", "-o", "res/points.jsonl"),
+    ):
+        code, _, said = tidegate_command(*words)
+        assert code != 0 and "give another name" in said, words
+    code, _, said = tidegate_command("run", "s.toml", "--trace", "t.pcapng", "--trace-drops", "./t.pcapng")
+    assert code != 0 and "give two" in said
+    assert scenario.read_text() == text and (tmp_path / "res/result.json").read_bytes() == before

@@ -167,7 +167,7 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
 
     found = [path for folder in folders for path in store.find_results(folder)]
     if out is not None:
-        store.require_file(out, "--out")
+        store.require_output(out, "--out")
     results = [store.read_result(path) for path in found]
     target = out or folders[0] / "report.html"
     if out is None:

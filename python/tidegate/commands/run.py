@@ -42,7 +42,13 @@ def run(
     files = {"trace": trace, "trace_drops": trace_drops}
     for key, file in files.items():
         if file is not None:
-            store.require_file(file, f"--{key.replace('_', '-')}")
+            store.require_output(file, f"--{key.replace('_', '-')}")
+    if (
+        trace is not None
+        and trace_drops is not None
+        and os.path.realpath(trace) == os.path.realpath(trace_drops)
+    ):
+        raise UsageError(f"--trace and --trace-drops name one file, {trace}: give two")
     sets = parse_overrides(overrides)
     if variant is not None:
         sets = [*_set_by(variant, path, sets), *sets]

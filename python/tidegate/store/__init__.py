@@ -10,6 +10,7 @@ from tidegate.store.files import (
     locked,
     require_file,
     require_inside,
+    require_output,
     write_atomic,
 )
 from tidegate.store.points import PartialResult
@@ -38,6 +39,7 @@ __all__ = [
     "locked",
     "read_result",
     "require_file",
+    "require_output",
     "require_inside",
     "require_same",
     "require_place",

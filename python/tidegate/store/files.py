@@ -50,6 +50,14 @@ def require_file(target: Path, option: str) -> None:
         require_room(Path(os.path.realpath(target)), option)
 
 
+def require_output(target: Path, option: str) -> None:
+    """The same, and refuse what is read elsewhere: scenarios, what they include, and files of results."""
+    real = Path(os.path.realpath(target))
+    if any(name.suffix == ".toml" or name.name in ("result.json", "points.jsonl") for name in (target, real)):
+        raise InvalidFileError(f"{option} {target} is for scenarios and results: give another name")
+    require_file(target, option)
+
+
 @contextlib.contextmanager
 def locked(target: Path) -> Iterator[None]:
     """Keep other processes from writing to `target`, or where it leads as a link, meanwhile.

@@ -144,7 +144,7 @@ impl<T: Tunnels> Gateway<T> {
         let peer = &mut self.peers[number as usize];
         peer.counters.sent_packets += 1;
         peer.counters.sent_bytes += inner_bytes;
-        peer.on_sent(now);
+        peer.on_sent(inner_bytes, now);
         let codepoint = self.links[usize::from(link)];
         Some(Sealed { bytes, class: packet.class, codepoint, ecn: outer, is_data: true })
     }

@@ -2,14 +2,17 @@
 //!
 //! Source: RFC 8899 (packetization layer path MTU discovery for datagrams), section 5: base, search, complete, error.
 //! Deviations: sizes to try are a short list and not a search; a probe that is lost three times ends it. Probes that are lost while nothing
-//! at all comes from the other end say nothing of sizes, and are repeated; what arrived before is tried again within seconds.
+//! at all comes from the other end say nothing of sizes, and are repeated; what arrived before is tried again within seconds; what is in
+//! use is confirmed more often than what is not, for a path that takes less than it did swallows all of that. What routers say of
+//! sizes (ICMP) is not listened to: anybody may say it.
 
 use tidegate_units::{Span, Time};
 
 /// What every path takes (RFC 8200, section 5): IPv6 outside is then cut by nobody.
 pub const BASE: u16 = 1280;
-/// Sizes that paths have: what is left of 1492 (PPPoE), 1500 and more for WireGuard over IPv6 and IPv4, and steps in between.
-const SIZES: [u16; 7] = [1300, 1340, 1380, 1400, 1412, 1420, 1440];
+/// Sizes that are tried besides the largest: all multiples of 16, to which packets are padded. 1408 is what is left of 1492 (PPPoE) and of
+/// 1500 over IPv6, 1424 of 1492 and 1440 of 1500 over IPv4.
+const SIZES: [u16; 7] = [1312, 1344, 1376, 1392, 1408, 1424, 1440];
 /// A probe is lost after this time (`PROBE_TIMER`; RFC 8899 has 15 s, for protocols without an idea of the round trip), and is
 /// repeated so often (`MAX_PROBES`).
 const PROBE_TIMER: Span = Span::from_secs(1);
@@ -17,6 +20,8 @@ const PROBES_MAX: u8 = 3;
 /// What was found is tried again after this time (`PMTU_RAISE_TIMER`), and confirmed after this (`CONFIRMATION_TIMER`).
 const RAISE_TIMER: Span = Span::from_secs(600);
 const CONFIRMATION_TIMER: Span = Span::from_secs(15);
+/// While packets go that a path of [`BASE`] would not take, it is confirmed after this: 1420 bytes are 4 kbit/s.
+const CONFIRMATION_IN_USE: Span = Span::from_secs(3);
 /// A size that arrived once and does no more is tried again after this time, then after twice that, and so on up to `RAISE_TIMER`: the
 /// path may have been broken for a moment only.
 const AGAIN: Span = Span::from_secs(2);
@@ -32,7 +37,8 @@ pub struct PathMtu {
     there: u16,
     /// What is being tried.
     trying: Option<Try>,
-    /// When to try again.
+    /// When something was last found out, and when to try again.
+    tried: Time,
     next: Time,
     /// Larger sizes are not to be tried before then.
     raise: Time,
@@ -61,6 +67,7 @@ impl PathMtu {
             here: most,
             there: most,
             trying: None,
+            tried: now,
             next: now,
             raise: now,
             again: AGAIN,
@@ -86,6 +93,13 @@ impl PathMtu {
     pub fn on_heard(&mut self) {
         if let Some(trying) = &mut self.trying {
             trying.is_heard = true;
+        }
+    }
+
+    /// A packet of `bytes` left: see [`CONFIRMATION_IN_USE`].
+    pub fn on_sent(&mut self, bytes: u64) {
+        if bytes > u64::from(BASE) && self.confirmed > BASE {
+            self.next = self.next.min(self.tried + CONFIRMATION_IN_USE);
         }
     }
 
@@ -118,14 +132,14 @@ impl PathMtu {
             .filter(|&size| size > self.confirmed && size <= self.most());
         let size = if now >= self.raise { larger.min() } else { None };
         let size = size.or((self.confirmed > BASE).then_some(self.confirmed));
-        self.next = now + CONFIRMATION_TIMER;
+        (self.tried, self.next) = (now, now + CONFIRMATION_TIMER);
         let size = size?;
         self.trying = Some(Try { size, sent: 1, lost_at: now + PROBE_TIMER, is_heard: false });
         Some(size)
     }
 
     fn on_lost(&mut self, size: u16, now: Time) {
-        self.trying = None;
+        (self.trying, self.tried) = (None, now);
         if size > self.known {
             self.raise = now + RAISE_TIMER;
             return;
@@ -147,7 +161,7 @@ impl PathMtu {
             if self.confirmed == self.known {
                 self.again = AGAIN;
             }
-            self.trying = None;
+            (self.trying, self.tried) = (None, now);
             // On to the next size at once.
             let is_next = size < self.most() && now >= self.raise;
             self.next = if is_next { now } else { now + CONFIRMATION_TIMER };
@@ -197,10 +211,11 @@ mod tests {
 
     #[test]
     fn a_path_is_found_in_seconds_and_watched_afterwards() {
-        for takes in [1280, 1350, 1412, 1420, 1500] {
+        for takes in [1280, 1350, 1408, 1420, 1500] {
             let mut mtu = PathMtu::new(1420, Time::ZERO);
             let (size, probes) = found(&mut mtu, |_| takes, 0..10);
-            let largest = SIZES.into_iter().filter(|&one| one <= takes.min(1420)).max().unwrap_or(BASE);
+            let largest =
+                SIZES.into_iter().chain([1420]).filter(|&one| one <= takes.min(1420)).max().unwrap_or(BASE);
             assert_eq!(size, largest.max(BASE), "{takes}");
             assert!(probes < 12, "{probes}");
         }
@@ -209,11 +224,38 @@ mod tests {
     #[test]
     fn a_path_that_takes_less_is_noticed_and_one_that_takes_more_again_as_well() {
         let mut mtu = PathMtu::new(1420, Time::ZERO);
-        let takes = |second| if (100..200).contains(&second) { 1300 } else { 1500 };
+        let takes = |second| if (100..200).contains(&second) { 1312 } else { 1500 };
         assert_eq!(found(&mut mtu, takes, 0..100).0, 1420);
-        assert_eq!(found(&mut mtu, takes, 100..130).0, 1300);
+        assert_eq!(found(&mut mtu, takes, 100..130).0, 1312);
         // It tries less and less often, and has it within twice the time that it was less.
         assert_eq!(found(&mut mtu, takes, 130..400).0, 1420);
+    }
+
+    #[test]
+    fn what_is_in_use_is_missed_within_seconds_and_confirmed_no_more_often_than_it_has_to_be() {
+        let mut mtu = PathMtu::new(1420, Time::ZERO);
+        assert_eq!(found(&mut mtu, |_| 1500, 0..100).0, 1420);
+        let (mut missed, mut probes) = (None, 0);
+        for tenth in 1000..2000_u64 {
+            let now = Time::from_nanos(tenth * 100_000_000);
+            mtu.on_sent(u64::from(mtu.size()));
+            mtu.on_heard();
+            if mtu.timeout() <= now
+                && let Some(size) = mtu.poll(now)
+            {
+                probes += 1;
+                if size <= if tenth < 1500 { 1500 } else { 1280 } {
+                    mtu.on_probed(size, now);
+                }
+            }
+            if tenth < 1500 {
+                assert!(mtu.size() == 1420 && probes <= (tenth - 1000) / 30 + 2, "{probes} at {tenth}");
+            } else if mtu.size() == BASE {
+                missed = missed.or(Some(tenth - 1500));
+            }
+        }
+        let missed = missed.expect("a path that takes less is noticed");
+        assert!((30..=61).contains(&missed), "after {missed} tenths of a second");
     }
 
     #[test]
@@ -266,6 +308,7 @@ mod tests {
                     mtu.on_heard();
                 }
                 mtu.on_probed(size, now);
+                mtu.on_sent(u64::from(size));
                 prop_assert!((BASE..=most).contains(&mtu.size()));
                 prop_assert!(mtu.poll(now).is_none() || mtu.timeout() > now || echoes);
             }

@@ -4,19 +4,22 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
+use tidegate_document::ConfigErrors;
 use tidegate_units::{Span, Time};
 
+use super::changes::Changes;
 use super::config::{self, Keys, Plan};
 use super::io::clock;
 use super::log::{Level, say};
@@ -39,8 +42,12 @@ use crate::core::peer::State;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// So long it may take for all that it asks, and as long to hear the answer.
 const REQUEST_MAX: Span = Span::from_secs(1);
+/// Names that are new in the file are found within this, or not at all.
+const NAMES_PATIENCE: Span = Span::from_secs(2);
 /// Packet threads say within this that they have heard of a change, and that it is so.
 const ORDER_PATIENCE: Span = Span::from_secs(5);
+/// Browsers that are answered at once.
+const BROWSERS_MAX: usize = 16;
 /// The status page is tried again so often where somebody else has its port.
 const PAGE_EVERY: Duration = Duration::from_secs(2);
 /// How often the look is kept for the pictures.
@@ -159,10 +166,13 @@ impl Manager {
         for (end, (new, old)) in ends.iter_mut().zip(plan.peers.iter().zip(&self.plan.peers)) {
             *end = end.filter(|_| new.endpoint != old.endpoint);
         }
+        for (site, end) in self.find_renamed(&plan).map_err(|why| why.render())? {
+            ends[site] = Some(end);
+        }
         plan.require_ways(&ends).map_err(|why| why.render())?;
         let written = self.keys.written_since(&plan);
         let moved = Arc::new(plan.moved_from(&self.plan));
-        let whole = self.whole(&plan, &moved)?;
+        let whole = self.whole(&plan, &moved, &ends)?;
         let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
         let all = 0..self.crew.threads();
         self.begin_anew(&plan, &whole, (&division, moved), all.map(|thread| (thread, None)).collect())?;
@@ -185,10 +195,34 @@ impl Manager {
         Ok(())
     }
 
-    /// What one core of all sites would be told, which are looked for where they are heard, but for those that have `moved`.
-    fn whole(&self, plan: &Plan, moved: &BTreeSet<String>) -> Result<GatewayConfig, String> {
+    /// Where sites are that `plan` gives another name than before. One that is heard does not leave where it is for a name that
+    /// nobody knows.
+    ///
+    /// # Errors
+    /// When it is to.
+    fn find_renamed(&self, plan: &Plan) -> Result<Vec<(usize, SocketAddr)>, ConfigErrors> {
+        let look = self.crew.look();
+        let sites = look.iter().flat_map(|look| &look.sites);
+        let names = plan.peers.iter().zip(&self.plan.peers).zip(sites).map(|((new, old), site)| {
+            let name = new.endpoint.clone().filter(|_| new.endpoint != old.endpoint)?;
+            config::literal(&name, plan.listen.ip()).is_none().then_some((name, site.state != State::Down))
+        });
+        plan.require_names(&names.collect::<Vec<_>>(), NAMES_PATIENCE)
+    }
+
+    /// What one core of all sites would be told, which are looked for where they are heard, but for those that have `moved`: those are
+    /// at these `ends`, as far as they are known.
+    fn whole(
+        &self,
+        plan: &Plan,
+        moved: &BTreeSet<String>,
+        ends: &[Option<SocketAddr>],
+    ) -> Result<GatewayConfig, String> {
         let seed = config::fresh_seed().map_err(|why| why.to_string())?;
         let mut whole = plan.core(&self.public, seed);
+        for (site, end) in whole.sites.iter_mut().zip(ends) {
+            site.endpoint = site.endpoint.or(*end);
+        }
         let look = self.crew.look();
         for (site, status) in whole.sites.iter_mut().zip(look.iter().flat_map(|look| &look.sites)) {
             if !moved.contains(&site.name) {
@@ -250,7 +284,7 @@ impl Manager {
         }
         let begun = begin().map_err(|why| why.to_string()).and_then(|(recording, hears)| {
             let nobody = Arc::new(BTreeSet::new());
-            let whole = self.whole(&self.plan, &nobody)?;
+            let whole = self.whole(&self.plan, &nobody, &[])?;
             self.begin_anew(&self.plan, &whole, (&self.division, nobody), vec![(thread, Some(recording))])?;
             Ok((hears, self.names_on(thread)))
         });
@@ -334,7 +368,7 @@ pub fn keep_pages(desk: &Desk, address: SocketAddr, opened: io::Result<TcpListen
             }
             Err(_) => {}
         }
-        std::thread::sleep(PAGE_EVERY);
+        thread::sleep(PAGE_EVERY);
     }
 }
 
@@ -354,7 +388,7 @@ pub struct Desk {
 
 /// Answers `tidegatectl`, and looks at what becomes of sites, for ever.
 pub fn serve(desk: &Desk, socket: &UnixListener) {
-    let mut states: Vec<(String, State)> = Vec::new();
+    let mut changes = Changes::default();
     let mut next = clock::now();
     loop {
         let now = clock::now();
@@ -362,7 +396,8 @@ pub fn serve(desk: &Desk, socket: &UnixListener) {
             next = now + SECOND;
             if let Some(look) = desk.crew.look() {
                 desk.history.lock().unwrap_or_else(PoisonError::into_inner).add(&look);
-                tell_changes(&look, &mut states);
+                let mtu = lock(&desk.shares).plan().mtu();
+                changes.tell(&look, mtu, &mut |level, what| say(level, what));
             }
         }
         let wait = next.since(clock::now()).as_nanos() / 1_000_000 + 1;
@@ -385,40 +420,37 @@ pub fn serve(desk: &Desk, socket: &UnixListener) {
     }
 }
 
-/// Answers browsers and Prometheus at `listener`, for ever: users of the machine, who may be slow, keep nobody but each other waiting.
+/// Answers browsers and Prometheus at `listener`, for ever: users of the machine, of whom some are slow, or open connections that they
+/// do not use. Each has a thread, and where there are too many the next waits for one of them.
 fn serve_pages(desk: &Desk, listener: &TcpListener) {
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                let patient = stream
-                    .set_write_timeout(Some(PATIENCE))
-                    .and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-                let _ = patient.and_then(|()| answer_browser(stream, desk));
+    let busy = AtomicUsize::new(0);
+    let answer = |stream: TcpStream| {
+        let patient =
+            stream.set_write_timeout(Some(PATIENCE)).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+        let _ = patient.and_then(|()| answer_browser(stream, desk));
+        busy.fetch_sub(1, Ordering::AcqRel);
+    };
+    thread::scope(|scope| {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) if busy.fetch_add(1, Ordering::AcqRel) < BROWSERS_MAX => {
+                    // Where there is no thread for it, it is left, and counts no more.
+                    if thread::Builder::new().spawn_scoped(scope, move || answer(stream)).is_err() {
+                        busy.fetch_sub(1, Ordering::AcqRel);
+                    }
+                }
+                Ok((stream, _)) => answer(stream),
+                Err(why) => pause_after(&why),
             }
-            Err(why) => pause_after(&why),
         }
-    }
+    });
 }
 
 /// Where there is no descriptor left, asking at once would say so again.
 fn pause_after(why: &io::Error) {
     if !matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
-        std::thread::sleep(PATIENCE);
+        thread::sleep(PATIENCE);
     }
-}
-
-/// Says in the log what has become of sites.
-fn tell_changes(look: &Look, states: &mut Vec<(String, State)>) {
-    let now: Vec<(String, State)> = look.sites.iter().map(|site| (site.name.clone(), site.state)).collect();
-    for (at, (name, state)) in now.iter().enumerate() {
-        if states.get(at).is_none_or(|before| before != &(name.clone(), *state)) {
-            let from =
-                look.sites[at].endpoint.map_or_else(String::new, |endpoint| format!(", at {endpoint}"));
-            let level = if *state == State::Down { Level::Warning } else { Level::Notice };
-            say(level, format_args!("site {name} is {}{from}", state.name()));
-        }
-    }
-    *states = now;
 }
 
 /// A command is a line; so is the answer: JSON with `error` if it failed.
@@ -436,7 +468,7 @@ fn answer_command(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
             let shares = Arc::clone(&desk.shares);
             let serve = move || recording::serve(&stream, &shares, site.as_deref());
             // Where there is no thread for it, the client is left.
-            return std::thread::Builder::new().spawn(serve).map(|_| ());
+            return thread::Builder::new().spawn(serve).map(|_| ());
         }
         Command::Unknown(other) => json!({ "error": format!("there is no command `{other}`") }),
     };

@@ -1,5 +1,5 @@
 //! Whether what is sent from the addresses at which sites reach us leaves by the devices by which they came: see
-//! [`crate::core::ends`].
+//! [`crate::core::ends`]; and whether the routes over the device are there.
 //!
 //! The kernel is asked when a site is heard at another address, when it says that its routes are others, and twice a minute
 //! whatever it says. What it answers goes to the packet threads, which ask nobody.
@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::libc;
 use nix::net::if_::if_indextoname;
@@ -81,7 +82,7 @@ pub fn keep_homes(shares: &Shares) {
             format_args!("the kernel does not tell of other routes, and is asked for them: {why}"),
         );
     }
-    let mut judged = Judged::new();
+    let (mut judged, mut lost) = (Judged::new(), Vec::new());
     for turn in 1_u32.. {
         let has_changed = changes.as_ref().is_ok_and(Changes::wait);
         if changes.is_err() {
@@ -89,9 +90,37 @@ pub fn keep_homes(shares: &Shares) {
         }
         if has_changed || turn.is_multiple_of(ASK_EVERY) {
             judged.clear();
+            tell_lost(shares, &mut lost);
         }
         judge(shares, &mut judged);
     }
+}
+
+/// Says which routes over the device are gone that were not `lost` before, or that all are back: who gave its rights away cannot make
+/// them again.
+fn tell_lost(shares: &Shares, lost: &mut Vec<IpNet>) {
+    let (networks, device) = {
+        let manager = lock(shares);
+        (manager.plan().networks(), manager.plan().device.clone())
+    };
+    let Ok(now) = routes::missing(&networks, &device) else { return };
+    if now == *lost {
+        return;
+    }
+    match now.as_slice() {
+        [] => say(Level::Notice, format_args!("all routes over {device} are there again")),
+        [first, others @ ..] => {
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            say(
+                Level::Warning,
+                format_args!(
+                    "the route over {device} to {first}{more} is gone: {device} was down, or another program has made another one (`ip route \
+                     show {first}`). What hosts send there does not come here; restart the daemon, which makes it again"
+                ),
+            );
+        }
+    }
+    *lost = now;
 }
 
 /// Asks for those that were not `judged`, and tells what is new.

@@ -21,9 +21,10 @@ const HOUSE_EVERY: u32 = 30;
 /// Within these turns who is not heard where it was heard last is looked for where the file says, in one of them at least: one that asks
 /// at once has an answer by then.
 const WRITTEN_PLACES: RangeInclusive<u32> = 3..=6;
-/// How often names of sites that are down are looked up, and how many at once.
+/// How often names of sites that are down are looked up.
 const NAMES_EVERY: Duration = Duration::from_secs(30);
-const NAMES_AT_ONCE: usize = 8;
+/// How many names are looked up at once.
+pub const NAMES_AT_ONCE: usize = 8;
 
 /// What is done twice a minute, for ever: it is noted how late it is, and where sites are. And once, soon after the start: sites that are
 /// no more where they were heard last are looked for where the file says.

@@ -11,6 +11,7 @@
 //! from a queue.
 
 pub mod batch;
+mod changes;
 pub mod client;
 pub mod config;
 pub mod control;

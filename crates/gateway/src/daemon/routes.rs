@@ -130,6 +130,24 @@ pub fn set_up(device: &str, addresses: &[IpNet], networks: &[IpNet]) -> io::Resu
     Ok(())
 }
 
+/// Those of `networks` that no route of ours leads to over `device`.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn missing(networks: &[IpNet], device: &str) -> io::Result<Vec<IpNet>> {
+    let mut there = BTreeSet::new();
+    for (family, whole) in [("-4", IpNet::from(Ipv4Net::default())), ("-6", Ipv6Net::default().into())] {
+        let metric = METRIC_OVER.to_string();
+        match ip(&["-j", family, "route", "show", "dev", device, "metric", &metric]) {
+            Ok(said) => there.extend(routes(&said, whole).into_iter().map(|one| one.network)),
+            // Without the device there are none.
+            Err(why) if why.to_string().contains("Cannot find device") => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(networks.iter().filter(|network| !there.contains(network)).copied().collect())
+}
+
 /// Takes away what a daemon before has `made` and `plan` does not say any more: of the device, if it is still there, and before
 /// [`set_up`], for with the first address of a network the kernel takes its others away. What is not there is no failure.
 ///

@@ -41,6 +41,8 @@ use crate::tunnel::wireguard::{Known, WireguardTunnels};
 
 /// How often it looks whether packet threads are alive, where systemd does not say.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Whether packets go on without it is asked of so many networks: of each by a command.
+const NETWORKS_ASKED: usize = 16;
 /// Orders that wait for one packet thread.
 const ORDERS_MAX: usize = 16;
 
@@ -94,7 +96,12 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     };
     let closed =
         "packets for other sites are dropped until it runs; `tidegate-gateway open` lets them go other ways";
-    let told = |why: String| if plan.is_closed { format!("{}\n{closed}", why.trim_end()) } else { why };
+    // Where another daemon has made routes, packets go on.
+    let goes_on = |network: &IpNet| matches!(routes::past(network, ""), Ok(Some(_)));
+    let go_on = || plan.networks().iter().take(NETWORKS_ASKED).all(goes_on);
+    let told = |why: String| {
+        if plan.is_closed && !go_on() { format!("{}\n{closed}", why.trim_end()) } else { why }
+    };
     let mut keys = Keys::default();
     if is_service {
         close()?;

@@ -295,8 +295,9 @@ impl Peer {
         }
     }
 
-    /// Data left.
-    pub fn on_sent(&mut self, now: Time) {
+    /// A packet of `bytes` left.
+    pub fn on_sent(&mut self, bytes: u64, now: Time) {
+        self.mtu.on_sent(bytes);
         self.unheard_since = self.unheard_since.or(Some(now));
         self.home.on_sent(now);
     }

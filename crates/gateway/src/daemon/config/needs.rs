@@ -1,9 +1,16 @@
 //! What a configuration that is right asks of the machine: ways to other ends, and memory.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use tidegate_document::{ConfigError, ConfigErrors};
+use tidegate_units::Span;
 
+use super::super::house::NAMES_AT_ONCE;
+use super::super::io::clock;
 use super::super::routes;
 use super::{Plan, literal, resolve};
 use crate::core::store;
@@ -26,6 +33,54 @@ impl Plan {
         let place =
             |text: &String| literal(text, listen).or_else(|| asks.then(|| resolve(text, listen)).flatten());
         self.peers.iter().map(|peer| peer.endpoint.as_ref().and_then(place)).collect()
+    }
+
+    /// Where sites are, by their names; of each site whether it has one to ask for, and whether that has to be found. It takes no longer
+    /// than `patience`.
+    ///
+    /// # Errors
+    /// When one that has to be found is not.
+    pub fn require_names(
+        &self,
+        names: &[Option<(String, bool)>],
+        patience: Span,
+    ) -> Result<Vec<(usize, SocketAddr)>, ConfigErrors> {
+        let until = clock::now() + patience;
+        let listen = self.listen.ip();
+        let (says, hears) = mpsc::channel();
+        let asked =
+            names.iter().enumerate().filter_map(|(site, name)| Some((site, name.as_ref()?.0.clone())));
+        let asked: Vec<(usize, String)> = asked.collect();
+        let asks = asked.len().min(NAMES_AT_ONCE);
+        let asked = Arc::new(Mutex::new(asked.into_iter()));
+        // A resolver that does not answer keeps its thread, and nobody else.
+        for _ in 0..asks {
+            let (asked, says) = (Arc::clone(&asked), says.clone());
+            let _ = thread::Builder::new().spawn(move || {
+                let next = || asked.lock().ok()?.next();
+                while let Some((site, name)) = next()
+                    && clock::now() < until
+                {
+                    let _ = says.send((site, resolve(&name, listen)));
+                }
+            });
+        }
+        drop(says);
+        let mut found = BTreeMap::new();
+        let rest = || Duration::from_nanos(until.since(clock::now()).as_nanos());
+        while let Ok((site, end)) = hears.recv_timeout(rest()) {
+            found.extend(end.map(|end| (site, end)));
+        }
+        for (site, name) in names.iter().enumerate() {
+            let Some((name, true)) = name else { continue };
+            if !found.contains_key(&site) {
+                let [.., at] = &self.written.sites[site];
+                let wrong = at.saying(format!("nobody knows an address of {name}"));
+                let help = "its site is heard where it is, and stays there; correct the name, or see that it is known";
+                return Err(ConfigErrors::from(wrong.helped(help.to_owned())));
+            }
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// What the daemon sends to the other `ends` must not come back to it as packets of hosts.

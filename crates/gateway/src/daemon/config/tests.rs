@@ -321,3 +321,20 @@ fn memory_that_no_machine_gives_is_refused_before_it_is_taken() {
         assert!(said.starts_with("g:2:11: gateway.buffers: this machine does not give"), "{said}");
     }
 }
+
+#[test]
+fn a_name_that_has_to_be_found_and_is_not_is_told_with_its_place() {
+    let now = read("gateway.toml", TEXT).expect("it is right");
+    let asked = |name: &str, must: bool| {
+        let mut names = vec![None; now.peers.len()];
+        names[0] = Some((name.to_owned(), must));
+        now.require_names(&names, Span::from_secs(60))
+    };
+    let found = asked("localhost:7", true).expect("every machine knows it");
+    assert!(matches!(found.as_slice(), [(0, end)] if end.ip().is_loopback() && end.port() == 7), "{found:?}");
+    // Without a port it is no name of an end: no resolver is asked.
+    assert_eq!(asked("localhost", false).expect("it may be unknown"), []);
+    let told = asked("localhost", true).expect_err("nobody knows it").render();
+    assert!(told.contains("endpoint: nobody knows an address of localhost"), "{told}");
+    assert!(now.require_names(&vec![None; now.peers.len()], Span::ZERO).expect("nobody is asked").is_empty());
+}

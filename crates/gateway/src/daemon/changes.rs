@@ -1,0 +1,209 @@
+//! What the log is told of sites: what has become of them, what their paths take, and why one does not answer.
+
+use std::collections::BTreeMap;
+
+use super::log::Level;
+use super::look::Look;
+use crate::core::peer::State;
+use crate::core::status::SiteStatus;
+use crate::tunnel::Refusal;
+
+/// What counts is what was so in as many looks one after the other, each a second after the one before: a core that begins anew has no
+/// session for a moment, and a path's largest packet is found by and by.
+const LOOKS: u32 = 2;
+/// A site that is asked for a session and does not answer is worth a word after so many.
+const LOOKS_UNANSWERED: u32 = 20;
+
+/// Something that is seen again and again, and what was told of it last.
+#[derive(Debug)]
+struct Seen<T> {
+    last: T,
+    looks: u32,
+    told: Option<T>,
+}
+
+impl<T: Copy + PartialEq> Seen<T> {
+    const fn new(first: T) -> Self {
+        Self { last: first, looks: 0, told: None }
+    }
+
+    /// Whether `now` is to be told: it is new, and was seen often enough, or counts `at_once`.
+    fn see(&mut self, now: T, at_once: bool) -> bool {
+        self.looks = if now == self.last { self.looks.saturating_add(1) } else { 1 };
+        self.last = now;
+        self.told != Some(now) && (at_once || self.looks >= LOOKS)
+    }
+}
+
+/// One site.
+#[derive(Debug)]
+struct Site {
+    state: Seen<State>,
+    mtu: Seen<u16>,
+    /// What was refused when it went down.
+    refused: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Changes(BTreeMap<String, Site>);
+
+impl Changes {
+    /// Sites are as `look` says now, a second after the look before; a path may take `mtu` bytes. What is new goes to `say`.
+    pub fn tell(&mut self, look: &Look, mtu: u16, say: &mut dyn FnMut(Level, String)) {
+        for site in &look.sites {
+            let refused = site.counters.refused[Refusal::Forged as usize];
+            let seen = self.0.entry(site.name.clone()).or_insert_with(|| Site {
+                state: Seen::new(site.state),
+                mtu: Seen::new(site.mtu),
+                refused,
+            });
+            if site.state != State::Down {
+                seen.refused = refused;
+            }
+            if seen.state.see(site.state, site.state != State::Down) {
+                seen.state.told = Some(site.state);
+                let at = site.endpoint.map_or_else(String::new, |endpoint| format!(", at {endpoint}"));
+                let level = if site.state == State::Down { Level::Warning } else { Level::Notice };
+                say(level, format!("site {} is {}{at}", site.name, site.state.name()));
+            }
+            if site.state == State::Down && seen.state.looks == LOOKS_UNANSWERED {
+                seen.tell_unanswered(site, refused, say);
+            }
+            if site.state == State::Controlled {
+                seen.tell_path(site, mtu, say);
+            }
+        }
+    }
+}
+
+impl Site {
+    fn tell_unanswered(&self, site: &SiteStatus, refused: u64, say: &mut dyn FnMut(Level, String)) {
+        let Some(endpoint) = site.endpoint else { return };
+        let name = &site.name;
+        say(
+            Level::Warning,
+            // Whose key is another one than is thought here answers nothing at all.
+            if refused > self.refused {
+                format!(
+                    "site {name} speaks to us from {endpoint}, and no session comes of it: `preshared_key_file` is not the same at both ends"
+                )
+            } else {
+                format!(
+                    "site {name} does not answer at {endpoint}: does its daemon run, does its port let UDP pass, and has each end the \
+                     `public_key` that `tidegatectl keygen` shows at the other?"
+                )
+            },
+        );
+    }
+
+    fn tell_path(&mut self, site: &SiteStatus, most: u16, say: &mut dyn FnMut(Level, String)) {
+        let (name, mtu) = (&site.name, site.mtu);
+        if !self.mtu.see(mtu, false) {
+            return;
+        }
+        match self.mtu.told.replace(mtu) {
+            // As it should be, from the beginning.
+            None if mtu >= most => {}
+            Some(before) if mtu < before => say(
+                Level::Warning,
+                format!(
+                    "the path to site {name} takes packets of {mtu} bytes inside, and no more of {before}"
+                ),
+            ),
+            _ => say(
+                Level::Notice,
+                format!(
+                    "the path to site {name} takes packets of {mtu} bytes inside (`gateway.mtu` is {most})"
+                ),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tidegate_units::Time;
+
+    use super::*;
+    use crate::core::Stray;
+    use crate::core::ends::Home;
+    use crate::core::peer::Counters;
+    use crate::core::store::Drops;
+    use crate::daemon::look::Wire;
+
+    /// What is said of one site that is in these states, a second each, with a path of these bytes.
+    fn said(seconds: &[(State, u16)], forged: u64) -> Vec<String> {
+        let (mut changes, mut said) = (Changes::default(), Vec::new());
+        let endpoint: SocketAddr = "192.0.2.7:51820".parse().expect("it is one");
+        for (second, &(state, mtu)) in seconds.iter().enumerate() {
+            let mut counters = Counters::default();
+            counters.refused[Refusal::Forged as usize] = forged * second as u64;
+            let site = SiteStatus {
+                name: "b".to_owned(),
+                state,
+                endpoint: Some(endpoint),
+                home: Home::default(),
+                mtu,
+                links: Vec::new(),
+                counters,
+                drops: Drops::default(),
+                marks: 0,
+                buffers: (0, 1),
+            };
+            let look = Look {
+                at: Time::from_nanos(second as u64 * 1_000_000_000),
+                sites: vec![site],
+                threads: vec![0],
+                stray: Stray::default(),
+                wire: Wire::default(),
+            };
+            changes.tell(&look, 1420, &mut |level, what| said.push(format!("{} {what}", level as u8)));
+        }
+        said
+    }
+
+    #[test]
+    fn a_moment_without_a_session_is_not_told_and_a_longer_one_is() {
+        let up = (State::Controlled, 1420);
+        let down = (State::Down, 1420);
+        assert_eq!(said(&[down, up, up, down, up], 0), ["5 site b is controlled, at 192.0.2.7:51820"]);
+        let told = said(&[up, down, down, down, up], 0);
+        assert_eq!(
+            told,
+            [
+                "5 site b is controlled, at 192.0.2.7:51820",
+                "4 site b is down, at 192.0.2.7:51820",
+                "5 site b is controlled, at 192.0.2.7:51820"
+            ]
+        );
+    }
+
+    #[test]
+    fn who_does_not_answer_is_told_once_with_what_it_may_be() {
+        let unanswered = said(&[(State::Down, 1280); 60], 0);
+        assert_eq!(unanswered.len(), 2, "{unanswered:?}");
+        assert!(
+            unanswered[1].starts_with("4 site b does not answer at 192.0.2.7:51820: does its daemon run")
+        );
+        let refused = said(&[(State::Down, 1280); 60], 1);
+        assert!(refused[1].contains("`preshared_key_file` is not the same"), "{refused:?}");
+    }
+
+    #[test]
+    fn what_a_path_takes_is_told_where_it_is_less_than_it_might_be_and_when_it_changes() {
+        let at = |mtu| (State::Controlled, mtu);
+        assert_eq!(said(&[at(1280), at(1420), at(1420), at(1420)], 0).len(), 1, "it is found by and by");
+        let told = said(&[at(1340), at(1340), at(1280), at(1280), at(1420), at(1420), at(1420)], 0);
+        assert_eq!(
+            told[1..],
+            [
+                "5 the path to site b takes packets of 1340 bytes inside (`gateway.mtu` is 1420)",
+                "4 the path to site b takes packets of 1280 bytes inside, and no more of 1340",
+                "5 the path to site b takes packets of 1420 bytes inside (`gateway.mtu` is 1420)"
+            ]
+        );
+    }
+}

@@ -1,7 +1,8 @@
 """Writes `python/tidegate/meanings.json`, what `tidegate explain` says of keys of results, from their tables.
 
 `docs/results.md` says what each key of a summary means, and `docs/experiments.md` what functions of
-measures give; here their rows become entries. `--check` writes nothing and fails where they differ.
+measures give and keys of checks mean; here their rows become entries. `--check` writes nothing and
+fails where they differ.
 """
 
 import json
@@ -64,9 +65,24 @@ def of_measures() -> list[dict[str, str]]:
     ]
 
 
+def of_checks() -> list[dict[str, str]]:
+    """The keys of a check in `experiments.md`, and what a check is."""
+    text = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    table = text.partition("# What a document reports")[2].partition("|---|---|\n")[2].partition("\n\n")[0]
+    keys = {}
+    for line in table.splitlines():
+        key, about = line.strip("| ").split(" | ", 1)
+        keys |= dict.fromkeys(re.findall(r"`(\w+)`", key), plain(about))
+    told = 'What must come out of an experiment: [["NAME".checks]] in the expected.toml beside it. Its keys:'
+    whole = {"path": "checks", "file": "expected.toml", "about": f"{told} {', '.join(keys)}."}
+    return [whole] + [
+        {"path": f"checks.{name}", "file": "expected.toml", "about": about} for name, about in keys.items()
+    ]
+
+
 def main() -> None:
     """Write the file, or with `--check` compare it."""
-    entries = {"keys": of_results(), "functions": of_measures()}
+    entries = {"keys": of_results(), "functions": of_measures(), "checks": of_checks()}
     text = json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(text, encoding="utf-8")

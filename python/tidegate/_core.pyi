@@ -53,6 +53,7 @@ class Point:
 class Experiment:
     """A validated scenario with variants, swept axes, seeds and figures."""
 
+    warnings: list[str]
     @staticmethod
     def from_file(path: str | Path, overrides: Overrides = ..., allowed: Allowed = ...) -> Experiment: ...
     def to_json(self) -> str: ...

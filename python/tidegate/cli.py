@@ -13,7 +13,9 @@ from tidegate import process, reach, shells, starter
 from tidegate.commands import emulate
 from tidegate.commands.demo import app as demo
 from tidegate.commands.design import app as design
+from tidegate.errors import UsageError
 from tidegate.options import (
+    SEED_MAX,
     Allowed,
     Cluster,
     Fresh,
@@ -66,16 +68,19 @@ def run(
         typer.Option(metavar="NAME", help="Run this version of an experiment, not the file itself."),
     ] = None,
     allowed: Allowed = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random numbers.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=SEED_MAX, help="Seed of the random numbers.")] = None,
     as_json: Json = False,
     timing: Annotated[bool, typer.Option("--timing", help="What the run cost, on stderr.")] = False,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write packets as pcapng, for Wireshark.")
     ] = None,
     trace_at: Annotated[
-        str,
-        typer.Option(metavar="PLACES", help="Where: hosts (that send), links, or names of them with commas."),
-    ] = "hosts",
+        str | None,
+        typer.Option(
+            metavar="PLACES",
+            help="Where: hosts (that send; the default), links, or names of them with commas.",
+        ),
+    ] = None,
     trace_drops: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write dropped and marked packets as pcapng, with the reasons."),
@@ -92,7 +97,9 @@ def run(
     from tidegate.commands import run as command
 
     reach.allow(allowed)
-    places = [place.strip() for place in trace_at.split(",") if place.strip()]
+    if trace_at is not None and trace is None:
+        raise UsageError("--trace-at says where --trace looks: give --trace FILE as well")
+    places = [place.strip() for place in (trace_at or "hosts").split(",") if place.strip()]
     return command.run(
         scenario,
         overrides or [],
@@ -189,11 +196,19 @@ def reproduce(
         typer.Option("--all-seeds", help="All seeds of the files, also where fewer decide the checks."),
     ] = False,
     first_seed: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Begin with this seed instead of 1: other random numbers.")
+        int,
+        typer.Option(
+            min=1,
+            max=SEED_MAX // 2,
+            metavar="N",
+            help="Begin with this seed instead of 1: other random numbers.",
+        ),
     ] = 1,
     ties: Annotated[
         int | None,
-        typer.Option(min=0, metavar="SEED", help="Break ties of events by this seed, not by their order."),
+        typer.Option(
+            min=0, max=SEED_MAX, metavar="SEED", help="Break ties of events by this seed, not by their order."
+        ),
     ] = None,
     quick: Quick = False,
     out: Annotated[

@@ -188,6 +188,8 @@ class Experiment:
         self.core = _core.Experiment.from_file(path, self.overrides, reach.of(path))
         self.info = Info.from_raw(experiment_id, json.loads(self.core.to_json()))
         self.overridden = overridden(path, overrides)
+        # What is odd about it, and no error; as text.
+        self.warnings: list[str] = list(self.core.warnings)
         experiment_checks.require(self.info, path)
         self.scenario: dict[str, Any] = {}  # the scenario of the first point, as a dict; set by `tasks`
 

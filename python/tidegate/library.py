@@ -136,8 +136,11 @@ def require_file(path: Path) -> None:
     """Refuse a file that is not there, in the same words whatever is to be done with it."""
     if path.is_dir():
         raise InvalidFileError(f"{path} is a folder: give a file in it")
-    if path.exists():
+    if path.is_file():
         return
+    if path.exists():
+        # A device or a pipe may never end, and is read more than once.
+        raise InvalidFileError(f"{path} is a device, a pipe or a socket: give a file")
     name = path.as_posix().removesuffix(".toml")
     known = all_experiments()
     is_id = name in {**known, **other_names(known)} or any(each.startswith(f"{name}/") for each in known)

@@ -7,6 +7,9 @@ import typer
 
 from tidegate import errors
 
+# A seed is a number of 64 bits.
+SEED_MAX = 2**64 - 1
+
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override one value, e.g. links.bottleneck.rate=2Mbit."),

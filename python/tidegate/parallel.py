@@ -68,7 +68,12 @@ class Workers:
             raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
         if not self.cluster.strip():
             raise UsageError("--cluster: give the address of a Dask scheduler, or local:N")
-        self._processes()
+        if self._processes() is None and not self.cluster.endswith(".json") and ":" not in self.cluster:
+            # Dask would wait for a name without a port as for a scheduler that starts later.
+            raise UsageError(
+                f"--cluster {self.cluster}: give HOST:PORT of a Dask scheduler (8786 by default), "
+                "the file that it wrote (.json), or local:N"
+            )
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Pool]:

@@ -140,6 +140,8 @@ class Point:
 
 
 class Experiment:
+    warnings = ()
+
     def __init__(self, table, path):
         self.table, self.path = table, path
 

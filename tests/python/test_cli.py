@@ -648,6 +648,9 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
         ("links.up.drops_by_reason.early", ["links.NAME.drops_by_reason  in results, packets"]),
         ("MOS", ['mos("FLOW", "CODEC", PLAY_OUT, "PACKET")  function of measures', "E-model"]),
         ("seed", ["seed  integer", "seed  in results"]),
+        ("p99", ["flows.NAME.delay_ms.p99  in results, ms", "links.NAME.delay_ms.p99"]),
+        ("checks", ["checks  in expected.toml", "tolerance, at_least"]),
+        ("tolerance", ["checks.tolerance  in expected.toml", "a share"]),
     ],
 )
 @pytest.mark.real_core

@@ -126,3 +126,13 @@ def test_the_average_settles_between_the_thresholds(core, adaptive):
     assert low < link["queue_packets"]["mean"] < high
     assert link["utilization"] > 0.95
     assert link["dropped_packets"] == 0
+
+
+@pytest.mark.real_core
+@pytest.mark.parametrize(
+    "more", [("blue", "--rtt", "100s"), ("blue", "--rtt", "10000s"), ("red", "--rtt", "1000s")]
+)
+def test_what_no_scenario_takes_is_not_designed(tidegate_command, more):
+    code, said, complaint = tidegate_command("design", *more, "--rate", "100Gbit", "--flows", 10)
+    assert code == 2 and not said and "is one of them a mistake?" in complaint
+    assert "no unit" not in complaint, "it is out of range, and well written"

@@ -80,7 +80,11 @@ class TestReference:
     def test_what_explain_says_of_results_is_what_the_pages_say(self):
         import make_meanings
 
-        entries = {"keys": make_meanings.of_results(), "functions": make_meanings.of_measures()}
+        entries = {
+            "keys": make_meanings.of_results(),
+            "functions": make_meanings.of_measures(),
+            "checks": make_meanings.of_checks(),
+        }
         # If not: python docs/make_meanings.py
         assert json.loads(make_meanings.TARGET.read_text(encoding="utf-8")) == entries
 

@@ -204,13 +204,13 @@ def test_a_sweep_does_not_replace_what_another_one_made_unasked(tidegate_command
     before = (tmp_path / "kept/result.json").read_bytes()
     code, _, said = tidegate_command("sweep", "other.toml", "-o", "kept", *more)
     assert code == 2 and "kept holds the result of another experiment, mine" in said and "--fresh" in said
-    set_rate = ("--set", "links.bottleneck.rate=3Mbit")
-    code, _, said = tidegate_command("sweep", "mine.toml", "-o", "kept", *set_rate, *more)
+    set_delay = ("--set", "links.bottleneck.delay=3ms")
+    code, _, said = tidegate_command("sweep", "mine.toml", "-o", "kept", *set_delay, *more)
     assert code == 2 and "kept holds a result with other values: no --set" in said
     assert (tmp_path / "kept/result.json").read_bytes() == before
-    assert tidegate_command("sweep", "mine.toml", "-o", "kept", *set_rate, "--fresh")[0] == 0
+    assert tidegate_command("sweep", "mine.toml", "-o", "kept", *set_delay, "--fresh")[0] == 0
     code, _, said = tidegate_command("sweep", "mine.toml", "-o", "kept", *more)
-    assert code == 2 and "--set links.bottleneck.rate=3Mbit" in said
+    assert code == 2 and "--set links.bottleneck.delay=3ms" in said
 
 
 @pytest.mark.real_core
@@ -278,3 +278,59 @@ def test_a_reader_who_goes_away_takes_no_result_along(tmp_path, command):
     os.close(writing)
     assert process.returncode == 1, process.stderr
     assert (tmp_path / "out/result.json").exists() and not (tmp_path / "out.partial").exists()
+
+
+@pytest.mark.real_core
+def test_a_sweep_whose_runs_are_the_same_says_so(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    more = ("--set", "links.bottleneck.rate=3Mbit")
+    for command in (("sweep", path, "-o", "kept"), ("validate", path)):
+        code, _, said = tidegate_command(*command, *more)
+        assert code == 0 and "axis `rate` varies this, and all its runs are the same" in said
+        assert "warning" in said and "axes.rate.values=[...]" in said
+    assert "the same" not in tidegate_command("sweep", path, "-o", "other")[2]
+
+
+@pytest.mark.real_core
+def test_what_is_no_option_of_one_run_is_refused(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    for more, complaint in (
+        (("--set", "seeds=3"), "`seeds` says which runs an experiment has"),
+        (("--set", "include=['x.toml']"), "files are included before"),
+        (("--seed", 2**64), "--seed"),
+        (("--trace-at", "links"), "give --trace FILE as well"),
+        (("-o", "kept", "--trace", "kept/trace.pcapng"), "lies in kept"),
+    ):
+        code, _, said = tidegate_command("run", path, *more)
+        assert code in (2, 3) and complaint in said, said
+    assert not (tmp_path / "kept").exists()
+
+
+def test_devices_are_no_scenarios(tidegate_command):
+    for command in ("run", "validate"):
+        code, _, said = tidegate_command(command, "/dev/zero")
+        assert code in (2, 3) and "/dev/zero is a device" in said, said
+
+
+def test_a_cluster_has_a_port(tidegate_command, mine):
+    code, _, said = tidegate_command("sweep", mine, "--cluster", "somewhere")
+    assert code == 2 and "HOST:PORT" in said
+
+
+@pytest.mark.real_core
+def test_a_report_of_many_goes_on_without_what_is_damaged(tidegate_command, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NETWORK)
+    for name in ("one", "two", "three"):
+        assert tidegate_command("sweep", path, "-o", f"all/{name}")[0] == 0
+    (tmp_path / "all/two/points.jsonl").write_text("{")
+    code, _, said = tidegate_command("report", "all", "-o", "page.html")
+    assert code == 4 and "left out: all/two" in said and "points.jsonl: it is no JSON" in said
+    assert "Experiments side by side" in (tmp_path / "page.html").read_text()
+    for name in ("one", "three"):
+        (tmp_path / f"all/{name}/points.jsonl").write_text("{")
+    (tmp_path / "page.html").unlink()
+    assert tidegate_command("report", "all", "-o", "page.html")[0] == 3
+    assert not (tmp_path / "page.html").exists()

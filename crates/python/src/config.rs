@@ -70,6 +70,7 @@ pub struct PyScenario {
 
 impl PyScenario {
     fn of(document: &Document, name: &str) -> PyResult<Self> {
+        document.require_one_run().map_err(|errors| raise(&errors))?;
         let scenario = document.scenario().map_err(|errors| raise(&errors))?;
         let warnings = tidegate_lab::warnings(document, &scenario);
         let warnings = warnings.iter().map(tidegate_scenario::ConfigError::render_warning).collect();
@@ -187,6 +188,12 @@ impl PyExperiment {
         self.experiment.to_json().to_string()
     }
 
+    /// What is odd about it, and no error.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.experiment.warnings().iter().map(tidegate_scenario::ConfigError::render_warning).collect()
+    }
+
     /// The runs, in a stable order; in quick form fewer of them.
     fn points(&self, quick: bool) -> Vec<PyPoint> {
         self.experiment.points(quick).into_iter().map(|point| PyPoint { point }).collect()
@@ -214,7 +221,11 @@ pub fn validate(path: PathBuf, overrides: Vec<(String, String)>, allowed: Vec<Pa
     if scenario.nodes.iter().all(|node| !node.is_real) {
         Run::start(&scenario, scenario.seed, ()).map_err(|error| unbuildable(&scenario, &error))?;
     }
-    let warnings: Vec<_> = tidegate_lab::warnings(&document, &scenario)
+    let mut odd = tidegate_lab::warnings(&document, &scenario);
+    if document.is_experiment() {
+        odd.extend(document.experiment().map_err(|errors| raise(&errors))?.warnings());
+    }
+    let warnings: Vec<_> = odd
         .iter()
         .map(|found| {
             serde_json::json!({

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_document as generic;
 
-use crate::error::{ConfigError, ConfigErrors};
+use crate::error::{ConfigError, ConfigErrors, Problem};
 use crate::merge::merged_tables;
 use crate::model::Scenario;
 use crate::overrides::Override;
@@ -101,6 +101,24 @@ impl Document {
     /// Whether the file has keys of an experiment: seeds, axes, variants or figures.
     pub fn is_experiment(&self) -> bool {
         self.root.as_table().is_some_and(|table| keys::EXPERIMENT.iter().any(|key| table.contains(key)))
+    }
+
+    /// Refuses overrides of what says which runs an experiment has: they change nothing of [`Self::scenario`].
+    ///
+    /// # Errors
+    /// The first such override.
+    pub fn require_one_run(&self) -> Result<(), ConfigErrors> {
+        for one in self.overrides() {
+            let Some(key) = one.path.first().filter(|key| keys::EXPERIMENT.contains(&key.as_str())) else {
+                continue;
+            };
+            let message = format!("`{key}` says which runs an experiment has, and this is one run");
+            let help =
+                "`tidegate sweep` runs an experiment; what can be set here is what a run has".to_owned();
+            let problem = Problem { place: one.place, path: one.path.join("."), message, help };
+            return Err(problem.resolve(self.base.sources()).into());
+        }
+        Ok(())
     }
 
     /// The scenario, ignoring what would make it an experiment.

@@ -175,13 +175,14 @@ def explain(name: str, as_json: bool) -> int:
 
 
 def _meanings() -> list[dict[str, str]]:
-    """What keys of results mean, and functions of measures: `docs/make_meanings.py` writes it."""
+    """What keys of results and of checks mean, and functions of measures; from `docs/make_meanings.py`."""
     text = (Path(__file__).parents[1] / "meanings.json").read_text(encoding="utf-8")
     return [entry for entries in json.loads(text).values() for entry in entries]
 
 
 # What a key of results may have below it, all meant by its own entry.
-_BELOW = ("mean", "min", "max", "p50", "p95", "p99")
+_QUANTILES = ("p50", "p95", "p99")
+_BELOW = ("mean", "min", "max", *_QUANTILES)
 
 
 def _of_results(name: str) -> list[dict[str, str]]:
@@ -195,6 +196,8 @@ def _of_results(name: str) -> list[dict[str, str]]:
     for wanted in (".".join(parts), ".".join(parts).lower()):
         if found := matching_keys(wanted, [entry["path"] for entry in entries]):
             return [entry for entry in entries if entry["path"] in found]
+    if name in _QUANTILES:
+        return [entry | {"path": f"{entry['path']}.{name}"} for entry in entries if name in entry["about"]]
     return []
 
 
@@ -273,7 +276,7 @@ def _explain_keys(
     for number, entry in enumerate(results):
         if number or keys:
             print()
-        what = "function of measures" if "call" in entry else "in results"
+        what = "function of measures" if "call" in entry else f"in {entry.get('file', 'results')}"
         facts = f"{what}, {entry['unit']}" if entry.get("unit") else what
         print(f"{display.coloured(entry.get('call', entry['path']), 'title')}  {facts}")
         print(display.wrapped(entry["about"], "    "))

@@ -1,13 +1,13 @@
 """`tidegate plot`, `report` and `export`: pictures, pages and tables from result folders."""
 
 import json
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidegate import draw_static, figures, store, tables
-from tidegate.errors import InvalidFileError, UsageError
+from tidegate.display import progress_line
+from tidegate.errors import EXIT_DONE, EXIT_PARTIAL, InvalidFileError, UsageError
 from tidegate.figures import SCALES
 
 # More files than these are told by the first and the last.
@@ -43,6 +43,10 @@ class Wish:
 _ALIKE = ("bars", "box", "violin")
 
 
+# No end of an axis is further from zero.
+_END_MAX = 1e100
+
+
 def wish(
     style: str,
     size: str | None,
@@ -75,7 +79,8 @@ def _pair(text: str, between: str, option: str, form: str) -> tuple[float, float
         first, second = (float(part) for part in text.split(between))
     except ValueError:
         raise UsageError(f"{option} {text}: {form}") from None
-    if not (math.isfinite(first) and math.isfinite(second)):
+    # What lies between them has to be a number as well.
+    if not (abs(first) <= _END_MAX and abs(second) <= _END_MAX):
         raise UsageError(f"{option} {text}: {form}")
     return first, second
 
@@ -86,6 +91,15 @@ def _changed(spec: dict[str, Any], wish: Wish) -> dict[str, Any]:
     if kind == "table":
         return spec
     changed = spec | wish.keys
+    scale = changed.get("scale")
+    for key, logarithmic in (("x_range", ("log-x", "log-log")), ("y_range", ("log", "log-y", "log-log"))):
+        low = (changed.get(key) or [1])[0]
+        if scale in logarithmic and low <= 0:
+            option = f"--{key.replace('_', '-')}"
+            raise UsageError(
+                f"figure {spec['id']}: a logarithmic axis has no {low:g}: give {option} above zero, "
+                "or --scale linear"
+            )
     return changed | {"kind": wish.kind} if wish.kind and kind in ("lines", *_ALIKE) else changed
 
 
@@ -168,16 +182,36 @@ def report(folders: list[Path], out: Path | None, as_json: bool) -> int:
     found = [path for folder in folders for path in store.find_results(folder)]
     if out is not None:
         store.require_output(out, "--out")
-    results = [store.read_result(path) for path in found]
+    results, damaged = _read(found)
+    found = [path for path in found if path not in damaged]
     target = out or folders[0] / "report.html"
     if out is None:
         store.require_inside(folders[0], target)
-    if len(results) == 1:
-        title = results[0].info.title
-    else:
-        runs = all(result.kind == "run" for result in results)
-        title = "Runs side by side" if runs else "Published and measured"
+    title = results[0].info.title if len(results) == 1 else _title_of(results)
     with store.using(*found):
         store.write_atomic(target, page.render(results, title, [str(path) for path in found]))
     print(json.dumps({"schema_version": 1, "files": [str(target)]}) if as_json else target)
-    return 0
+    return EXIT_PARTIAL if damaged else EXIT_DONE
+
+
+def _read(found: list[Path]) -> tuple[list[store.StoredResult], dict[Path, InvalidFileError]]:
+    """The results in these folders, and those that cannot be read: they are told, and the others go on."""
+    results: list[store.StoredResult] = []
+    damaged: dict[Path, InvalidFileError] = {}
+    for path in found:
+        try:
+            results.append(store.read_result(path))
+        except InvalidFileError as error:
+            damaged[path] = error
+    for error in damaged.values():
+        if not results:
+            raise error
+        progress_line(f"left out: {error}")
+    return results, damaged
+
+
+def _title_of(results: list[store.StoredResult]) -> str:
+    if all(result.kind == "run" for result in results):
+        return "Runs side by side"
+    has_published = any(result.checks or result.references for result in results)
+    return "Published and measured" if has_published else "Experiments side by side"

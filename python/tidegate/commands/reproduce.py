@@ -210,6 +210,8 @@ def _raised(work: _Work | Exception) -> _Work:
 def _begin(
     each: experiment.Experiment, expectations: checks.Expectations, wanted: Wanted, places: "Places"
 ) -> _Work:
+    for warning in each.warnings:
+        display.progress_line(warning)
     tasks = each.tasks(wanted.quick, wanted.seeds, wanted.first_seed, expectations.measures)
     obstacle = _obstacle(tasks)
     tasks = [] if obstacle else tasks

@@ -49,9 +49,15 @@ def run(
         and os.path.realpath(trace) == os.path.realpath(trace_drops)
     ):
         raise UsageError(f"--trace and --trace-drops name one file, {trace}: give two")
+    for key, file in files.items() if out is not None else ():
+        if file is not None and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(out)):
+            raise UsageError(
+                f"--{key.replace('_', '-')} {file} lies in {out}, which the result replaces as a whole: "
+                "give a place beside it"
+            )
     sets = parse_overrides(overrides)
     if variant is not None:
-        sets = [*_set_by(variant, path, sets), *sets]
+        sets = [*_set_by(variant, path), *sets]
     scenario = _core.Scenario.from_file(path, sets, reach.of(path))
     for warning in scenario.warnings:
         progress_line(warning)
@@ -104,9 +110,9 @@ def _cores_there() -> int:
     return os.cpu_count() or 1
 
 
-def _set_by(variant: str, path: Path, overrides: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What a variant of an experiment sets; `overrides` win over it."""
-    raw = json.loads(_core.Experiment.from_file(path, overrides, reach.of(path)).to_json())
+def _set_by(variant: str, path: Path) -> list[tuple[str, str]]:
+    """What a variant of an experiment sets."""
+    raw = json.loads(_core.Experiment.from_file(path, [], reach.of(path)).to_json())
     variants = raw.get("variants") or {}
     if variant not in variants:
         there = f"there are: {', '.join(variants)}" if variants else f"{path} has no variants"

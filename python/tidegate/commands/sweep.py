@@ -24,6 +24,8 @@ def sweep(
     """Run what is not yet there; 4 if some runs failed, and then the folder stays a partial one."""
     experiment_id, path = library.resolve(name)
     each = experiment.Experiment(experiment_id, path, parse_overrides(overrides))
+    for warning in each.warnings:
+        display.progress_line(warning)
     # A sweep is mostly of one's own, where nothing is expected: no word about that.
     expected = expectations({experiment_id: path}, tells=False).get(experiment_id, checks.Expectations())
     checks.require_fits(expected, each.info)

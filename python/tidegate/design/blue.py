@@ -125,7 +125,7 @@ def blue(
         "limit": f"{round(limit)}p",
         "delta_up": float(f"{up:.3g}"),
         "delta_down": float(f"{down:.3g}"),
-        "freeze_time": f"{freeze * 1e3:.4g}ms",
+        "freeze_time": f"{float(f'{freeze * 1e3:.4g}'):.12g}ms",
         "freeze_spread": 0.5,
         "ecn": ecn,
     }

@@ -11,6 +11,17 @@ from tidegate.errors import UsageError
 # What the core calls a quantity of this unit.
 _KINDS = {"bit/s": "rate", "s": "time", "bytes": "size"}
 
+# Where a queue is tried, in the table of its link.
+_NETWORK = """
+duration = "1s"
+nodes = { hosts = ["a", "b"] }
+flows.one = { from = "a", to = "b", transport = "tcp" }
+[links.one]
+between = ["a", "b"]
+rate = "1Gbit"
+delay = "1ms"
+"""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -54,6 +65,18 @@ class Design:
     """In the order of the argument."""
     warnings: list[str] = field(default_factory=list)
     """Where the mechanism, or the reasoning, reaches its limit."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no scenario takes, as follows for numbers that no network has."""
+        from tidegate import _core
+
+        try:
+            _core.Scenario.from_text(_NETWORK + self.toml())
+        except _core.ConfigError as error:
+            first = str(error).split(": ", 1)[-1].splitlines()[0]
+            raise UsageError(
+                f"for these numbers there is no {self.kind} queue ({first}): is one of them a mistake?"
+            ) from None
 
     def queue(self) -> dict[str, Any]:
         """The queue for `Scenario.link(queue=...)`."""

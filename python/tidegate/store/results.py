@@ -23,7 +23,7 @@ from typing import Any
 
 from tidegate.errors import InvalidFileError, TidegateError, UsageError
 from tidegate.experiment import Info, PointResult
-from tidegate.store.damage import AGAIN, described, require
+from tidegate.store.damage import AGAIN, described, require, within
 from tidegate.store.files import atomic_folder, is_file_name, require_room
 from tidegate.store.points import json_line, lines_of, read_point, series_file, whole_points, write_point
 from tidegate.store.series import StoredSeries
@@ -189,14 +189,17 @@ def read_result(folder: Path) -> StoredResult:
     """Read a result folder back."""
     require_result(folder)
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        if manifest["schema_version"] != SCHEMA_VERSION:
-            raise InvalidFileError(
-                f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
-            )
+        with within(_MANIFEST):
+            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            if manifest["schema_version"] != SCHEMA_VERSION:
+                raise InvalidFileError(
+                    f"{folder}: results of schema {manifest['schema_version']}, not {SCHEMA_VERSION}"
+                )
         written = (folder / _POINTS).read_bytes()
-        points = [read_point(folder, line) for line in lines_of(written)]
-        _require_shape(manifest, points)
+        with within(_POINTS):
+            points = [read_point(folder, line) for line in lines_of(written)]
+        with within(_MANIFEST):
+            _require_shape(manifest, points)
         # Folders of earlier versions have none.
         expected = manifest.get("points_digest")
         require(
@@ -284,9 +287,11 @@ def kept_points(folder: Path) -> tuple[list[PointResult], int]:
     if not is_result(folder):
         return [], 0
     try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-        schema = manifest["schema_version"]
-        lines = lines_of((folder / _POINTS).read_bytes())
+        with within(_MANIFEST):
+            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            schema = manifest["schema_version"]
+        with within(_POINTS):
+            lines = lines_of((folder / _POINTS).read_bytes())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidFileError(
             f"{folder} is no complete result folder: {described(error)}; {AGAIN}"

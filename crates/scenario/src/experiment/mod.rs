@@ -1,5 +1,6 @@
 //! Experiments: a scenario with variants, swept values, seeds and figures.
 
+mod apart;
 pub(crate) mod raw;
 mod read;
 
@@ -136,7 +137,11 @@ impl Document {
     /// # Errors
     /// What is wrong, up to 20 errors.
     pub fn check(&self) -> Result<(), ConfigErrors> {
-        if self.is_experiment() { self.experiment()?.check() } else { self.scenario().map(|_| ()) }
+        if self.is_experiment() {
+            return self.experiment()?.check();
+        }
+        self.require_one_run()?;
+        self.scenario().map(|_| ())
     }
 }
 
@@ -284,7 +289,10 @@ impl Experiment {
                 is_quick: false,
             })
         });
-        for choice in choices.take(CHECKED_MAX) {
+        // Then what only the quick form sets.
+        let quick =
+            self.choices(true).into_iter().take(if self.quick_set.is_empty() { 0 } else { CHECKED_MAX });
+        for choice in choices.take(CHECKED_MAX).chain(quick) {
             let Err(found) = self.build(&choice) else { continue };
             for error in found.into_vec() {
                 // The same error under other circumstances is the same error.
@@ -295,6 +303,11 @@ impl Experiment {
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors::new(errors)) }
+    }
+
+    /// What is odd about it, and no error: overrides that leave its runs nothing to differ in.
+    pub fn warnings(&self) -> Vec<ConfigError> {
+        apart::warnings(self)
     }
 
     /// Everything but the scenarios, as JSON: titles, seeds, parameters, axes, variants and figures.

@@ -85,6 +85,18 @@ pub enum Scale {
     LogLog,
 }
 
+impl Scale {
+    /// Whether the horizontal axis is logarithmic, and whether the vertical one is.
+    pub const fn logarithmic(self) -> (bool, bool) {
+        match self {
+            Self::Linear => (false, false),
+            Self::Log | Self::LogY => (false, true),
+            Self::LogX => (true, false),
+            Self::LogLog => (true, true),
+        }
+    }
+}
+
 /// What to draw.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -171,6 +183,9 @@ impl JsonSchema for Cells {
     }
 }
 
+/// No end of an axis is further from zero: what lies between them has to be a number as well.
+const END_MAX: f64 = 1e100;
+
 /// Both ends of an axis, the lower one first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>")]
@@ -180,6 +195,9 @@ impl TryFrom<Vec<f64>> for Ends {
     type Error = &'static str;
     fn try_from(values: Vec<f64>) -> Result<Self, Self::Error> {
         match values[..] {
+            [low, high] if low < high && low.abs().max(high.abs()) > END_MAX => {
+                Err("an end of a range is at most 1e100 from zero")
+            }
             [low, high] if low < high => Ok(Self([low, high])),
             _ => Err("a range is [LOW, HIGH], the lower end first"),
         }

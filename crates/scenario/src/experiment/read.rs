@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use tidegate_document::names::first_duplicate;
 use tidegate_document::source::Place;
 
+use super::raw::{Ends, Scale};
 use super::{Axis, DocumentedParameter, Experiment, Figure, FigureKind, Variant};
 use crate::document::Document;
 use crate::error::{ConfigErrors, Problem, Problems};
@@ -235,7 +236,11 @@ impl<'t> Reader<'t> {
         let axes: Vec<&str> = experiment.axes.iter().map(|axis| axis.name.as_str()).collect();
         let variants: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
         let mut ids = HashSet::new();
-        for (position, figure) in experiment.figures.iter().enumerate() {
+        // Where one could not be read, others do not stand where they are counted.
+        let all_read = self.table.get("figures").is_none_or(
+            |tree| matches!(&tree.value, Value::List(list) if list.len() == experiment.figures.len()),
+        );
+        for (position, figure) in experiment.figures.iter().filter(|_| all_read).enumerate() {
             let position = position.to_string();
             let at = |key: &'static str| ["figures", position.as_str(), key].map(str::to_owned);
             let mut say = |key: &'static str, message: String, help: String| {
@@ -250,6 +255,15 @@ impl<'t> Reader<'t> {
                 say("id", format!("`{}` is no name", shortened(&figure.id)), help);
             } else if !ids.insert(&figure.id) {
                 say("id", format!("there is already a figure `{}`", figure.id), String::new());
+            }
+            let (is_log_x, is_log_y) = figure.scale.map_or((false, false), Scale::logarithmic);
+            for (key, range, is_log) in
+                [("x_range", figure.x_range, is_log_x), ("y_range", figure.y_range, is_log_y)]
+            {
+                if let Some(Ends([low, _])) = range.filter(|Ends([low, _])| is_log && *low <= 0.0) {
+                    let help = "begin above zero, or draw it `scale = \"linear\"`".to_owned();
+                    say(key, format!("a logarithmic axis has no {low}"), help);
+                }
             }
             if figure.y.0.is_empty() {
                 say("y", "a figure of nothing".to_owned(), String::new());
@@ -344,15 +358,21 @@ fn set(site: Site<'_>, tree: &Tree, keys: &[&str], problems: &mut Problems) -> V
     overrides
 }
 
-/// The override of one path, which may be any but that of the seed: a run has that of its point, so that nothing would come of it.
+/// The override of one path, which may be any of a run: nothing would come of the others. A run has the seed of its point, files are
+/// read before, and the rest says which runs there are.
 fn own_override(path: &str, place: Place, tree: &Tree) -> Result<Override, Problem> {
     let found = Override::in_file(path, place, tree.clone())?;
-    if found.path[..] == ["seed"] {
-        let help = "`seeds` says how many runs with seeds of their own there are".to_owned();
-        let message = "`seed` is no value to vary".to_owned();
-        return Err(Problem { place, path: String::new(), message, help });
-    }
-    Ok(found)
+    let first = found.path.first().map(String::as_str).unwrap_or_default();
+    let help = match first {
+        "seed" => "`seeds` says how many runs with seeds of their own there are",
+        "include" => "an axis chooses among files by `include = [...]` in place of `path`",
+        other if keys::EXPERIMENT.contains(&other) => {
+            "it says which runs there are; what can vary is what a run has"
+        }
+        _ => return Ok(found),
+    };
+    let message = format!("`{first}` is no value to vary");
+    Err(Problem { place, path: String::new(), message, help: help.to_owned() })
 }
 
 /// The override, or those of the values in its table `depth` tables further in.
@@ -485,6 +505,7 @@ fn is_file_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+
     use std::sync::Arc;
 
     use super::*;

@@ -72,18 +72,74 @@ fn a_point_gives_its_scenario() {
     assert_eq!(quick.duration, Span::from_secs(20));
 }
 
+/// The sweep under `assignments` of the command line.
+fn with(text: &str, assignments: &[&str]) -> Document {
+    let mut document = Document::from_text("sweep.toml", text).unwrap();
+    for assignment in assignments {
+        document.set(assignment).unwrap();
+    }
+    document
+}
+
 #[test]
-fn the_command_line_wins_over_variants_and_axes() {
-    let mut document = Document::from_text("sweep.toml", SWEEP).unwrap();
-    document.set("parameters.load=3Mbit").unwrap();
-    document.set("seeds=1").unwrap();
+fn the_command_line_wins_over_what_variants_and_the_quick_form_set() {
+    let text = SWEEP.replace("\"wfq\" }", "\"wfq\", warmup = \"5s\" }");
+    let document = with(&text, &["warmup=7s", "duration=30s", "seeds=1", "axes.load.values=['1Mbit']"]);
     let experiment = document.experiment().unwrap();
     let points = experiment.points(false);
-    assert_eq!(points.len(), 2 * 3 * 2);
-    let scenario = experiment.scenario(&points[0]).unwrap();
-    assert!(
-        matches!(&scenario.flows[1].application, Application::Cbr(cbr) if cbr.rate == BitRate::from_mbps(3))
-    );
+    assert_eq!(points.len(), 2 * 2);
+    assert_eq!(experiment.scenario(&points[3]).unwrap().warmup, Span::from_secs(7));
+    let quick = experiment.scenario(&experiment.points(true)[0]).unwrap();
+    assert_eq!(quick.duration, Span::from_secs(30));
+}
+
+#[test]
+fn what_makes_runs_the_same_is_told() {
+    let told = |text: &str, assignment: &str| {
+        let found = with(text, &[assignment]).experiment().expect("it is no error").warnings();
+        found.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join("; ")
+    };
+    for (assignment, expected) in [
+        ("parameters.load=3Mbit", "parameters.load: axis `load` varies this, and all its runs are the same"),
+        (
+            "parameters.load=3Mbit",
+            "`--set axes.load.values=[...]` changes what it takes, with `axes.load.quick`",
+        ),
+        ("parameters.hops=1", "`--set axes.hops.values=[...]` changes what it takes)"),
+        ("defaults.link.queue=red", "variants differ in nothing else"),
+        (
+            "defaults.link={ rate = '1Mbit', delay = '1ms' }",
+            "`tidegate run FILE --variant fifo` with this `--set`",
+        ),
+    ] {
+        let text = told(SWEEP, assignment);
+        assert!(text.contains(expected), "{assignment}: {text}");
+    }
+    // One alone is not the same as another, nor are two that set something else besides.
+    assert_eq!(told(&SWEEP.replace("values = [1, 2]", "values = [2]"), "parameters.hops=1"), "");
+    let two = SWEEP.replace("\"wfq\" }", "\"wfq\", warmup = \"5s\" }");
+    assert_eq!(told(&two, "defaults.link.queue=red"), "");
+    assert_eq!(told(SWEEP, "warmup=3s"), "");
+}
+
+#[test]
+fn what_says_which_runs_there_are_is_no_value_of_a_run() {
+    for assignment in
+        ["seeds=3", "axes.load.values=['1Mbit']", "variants.fifo.set={}", "quick_set.duration=30s"]
+    {
+        assert!(with(SWEEP, &[assignment]).check().is_ok(), "{assignment}");
+        let text = with(SWEEP, &[assignment]).require_one_run().expect_err(assignment).to_string();
+        assert!(text.contains("says which runs an experiment has, and this is one run"), "{text}");
+    }
+    let mut document = Document::from_text("sweep.toml", SWEEP).unwrap();
+    let text = document.set("include=['other.toml']").expect_err("it is too late").to_string();
+    assert!(text.contains("files are included before values are set"), "{text}");
+}
+
+#[test]
+fn the_quick_form_is_checked_as_well() {
+    let text = SWEEP.replace("quick_set = { duration = \"20s\" }", "quick_set = { duration = \"5s\" }");
+    assert!(message(&text).contains("duration"), "the warm-up is longer");
 }
 
 #[test]
@@ -108,6 +164,14 @@ fn mistakes_in_an_experiment_are_named() {
     for (from, to, expected) in [
         ("path = \"parameters.load\"", "path = \"parameters.laod\"", "did you mean `load`?"),
         ("path = \"parameters.load\"", "path = \"a..b\"", "is no path of a key"),
+        ("path = \"parameters.load\"", "path = \"seed\"", "`seed` is no value to vary"),
+        ("path = \"parameters.load\"", "path = \"seeds\"", "`seeds` is no value to vary"),
+        ("path = \"parameters.load\"", "path = \"axes.hops.values\"", "`axes` is no value to vary"),
+        (
+            "path = \"parameters.load\"",
+            "path = \"include\"",
+            "an axis chooses among files by `include = [...]`",
+        ),
         ("path = \"parameters.load\"", "", "one of `path`, `paths` and `include`"),
         ("quick = [\"1Mbit\"]", "quick = [\"5Mbit\"]", "none of the values"),
         ("x = \"load\"", "x = \"laod\"", "did you mean `load`?"),
@@ -126,6 +190,13 @@ fn mistakes_in_an_experiment_are_named() {
         ("id = \"fig1\"", "id = \"fig1\"\ny_range = [2, 1]", "the lower end first"),
         ("id = \"fig1\"", "id = \"fig1\"\nx_range = [0]", "the lower end first"),
         ("id = \"fig1\"", "id = \"fig1\"\ny_range = [0, 1, 2]", "the lower end first"),
+        ("id = \"fig1\"", "id = \"fig1\"\ny_range = [-1e308, 1e308]", "at most 1e100 from zero"),
+        ("id = \"fig1\"", "id = \"fig1\"\nscale = 'log'\ny_range = [0, 1]", "a logarithmic axis has no 0"),
+        (
+            "id = \"fig1\"",
+            "id = \"fig1\"\nscale = 'log-x'\nx_range = [-1, 1]",
+            "a logarithmic axis has no -1",
+        ),
         ("seeds = 2", "seeds = 0", "no number of seeds"),
         ("seeds = 2", "seeds = 2\nalso = \"3.2a\"", "no list of names"),
         ("seeds = 2", "seeds = 2\nalso = [3.2]", "no list of names"),

@@ -394,6 +394,7 @@ impl<T: Tunnels> Gateway<T> {
         SiteStatus {
             name: peer.site.name.clone(),
             state: if peer.is_leaving { peer::State::Drained } else { peer.state },
+            via: peer.site.via.map(|via| self.config.sites[via as usize].name.clone()),
             endpoint: peer.endpoint,
             home: peer.home,
             mtu: peer.mtu.size(),

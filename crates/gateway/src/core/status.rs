@@ -16,7 +16,9 @@ pub struct SiteStatus {
     pub name: String,
     /// What it is taken for.
     pub state: State,
-    /// From where it spoke last.
+    /// The site that passes on what is for it.
+    pub via: Option<String>,
+    /// From where it spoke last; none where another site passes it on.
     pub endpoint: Option<SocketAddr>,
     /// From where it is answered.
     pub home: Home,

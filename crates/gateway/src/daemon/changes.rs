@@ -144,6 +144,7 @@ mod tests {
             let site = SiteStatus {
                 name: "b".to_owned(),
                 state,
+                via: None,
                 endpoint: Some(endpoint),
                 home: Home::default(),
                 mtu,

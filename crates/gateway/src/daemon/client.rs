@@ -114,7 +114,10 @@ pub fn table(status: &Value) -> String {
             milliseconds(&link["excess_s"]),
             format!("{} B", number(&link["queue_bytes"])),
             number(&site["dropped_packets"]).to_string(),
-            cell(site["endpoint"].as_str().unwrap_or("not heard yet")),
+            cell(&match site["via"].as_str() {
+                Some(via) => format!("by way of {via}"),
+                None => site["endpoint"].as_str().unwrap_or("not heard yet").to_owned(),
+            }),
         ]);
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -161,6 +161,7 @@ fn site_json((site, thread): (&SiteStatus, &u8)) -> Value {
         "name": site.name,
         "state": site.state.name(),
         "thread": thread,
+        "via": site.via,
         "endpoint": site.endpoint.map(|endpoint| endpoint.to_string()),
         "answers_from": site.home.near().map(|near| near.address.to_string()),
         "mtu": site.mtu,
@@ -259,6 +260,7 @@ mod tests {
         SiteStatus {
             name: name.to_owned(),
             state: State::Down,
+            via: None,
             endpoint: None,
             home: Home::default(),
             mtu,

@@ -23,6 +23,7 @@ pub mod kept;
 pub mod log;
 pub mod look;
 pub mod metrics;
+mod notes;
 pub mod order;
 pub mod packets;
 pub mod page;

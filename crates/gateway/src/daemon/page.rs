@@ -108,7 +108,11 @@ fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
         plain(&site.name),
         if is_up { "good" } else { "bad" },
         plain(site.state.name()),
-        site.endpoint.map_or_else(|| "not heard yet".to_owned(), |endpoint| endpoint.to_string()),
+        plain(&match (&site.via, site.endpoint) {
+            (Some(via), _) => format!("by way of {via}"),
+            (None, Some(endpoint)) => endpoint.to_string(),
+            (None, None) => "not heard yet".to_owned(),
+        }),
     );
     // A way that nobody uses is not controlled, and what is not measured is no zero.
     let link = site.links.first();

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,7 @@ use ipnet::IpNet;
 use super::client::{ask, connect, measure, table};
 use super::config::{DEFAULT_FILE, DEFAULT_STATE, decode_key, encode_key};
 use super::log::{Level, say, show};
+use super::notes::notes;
 use super::state::{self, made_before};
 use super::{DEFAULT_SOCKET, config, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
@@ -111,6 +111,10 @@ struct Control {
 #[derive(Subcommand)]
 enum ControlCommand {
     /// Show all sites.
+    ///
+    /// rate: at which packets may leave, on the wire; arrives: at which they arrive there, as that end last reported; round trip: between the
+    /// gateways; excess: how long the queue of the path is above its least; waits: what is held here; dropped: packets, here, since the start
+    /// or the last reload; at: from where the site spoke last.
     Status {
         /// Print JSON with stable keys.
         #[arg(long)]
@@ -204,25 +208,8 @@ fn gateway(cli: Gateway) -> Result<u8, String> {
             let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
             let names = plan.names().join(", ");
             let mut said = format!("{} is right: {} {sites} ({names})\n", file.display(), plan.peers.len());
-            let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-            if usize::from(plan.threads) > processors {
-                let _ = writeln!(
-                    said,
-                    "note: {} threads are more than the {processors} processors here",
-                    plan.threads
-                );
-            }
-            for (name, peer) in plan.names().iter().zip(&plan.peers) {
-                let end = peer.endpoint.as_ref().and_then(|end| end.parse::<SocketAddr>().ok());
-                let within = end
-                    .and_then(|end| plan.networks().into_iter().find(|network| network.contains(&end.ip())));
-                if let Some(network) = within {
-                    let _ = writeln!(
-                        said,
-                        "note: sites.{name}.endpoint is in {network}, which goes through the tunnel: `run` refuses that where it has no route \
-                         of its own"
-                    );
-                }
+            for note in notes(&plan) {
+                let _ = writeln!(said, "note: {note}");
             }
             show(&said)?;
         }

@@ -61,7 +61,10 @@ impl<T: Tunnels> Gateway<T> {
             // Whoever said it may be anywhere.
             Opened::Noted => {}
             Opened::Handshake => self.follow(from, number, now),
-            Opened::Asked => self.answer(from, number, now),
+            Opened::Asked => {
+                self.peers[number as usize].counters.asked += 1;
+                self.answer(from, number, now);
+            }
             Opened::Packet(bytes) => {
                 self.follow(from, number, now);
                 self.on_opened(bytes, number, outer, traffic_class, now);

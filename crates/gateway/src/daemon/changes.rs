@@ -40,8 +40,8 @@ impl<T: Copy + PartialEq> Seen<T> {
 struct Site {
     state: Seen<State>,
     mtu: Seen<u16>,
-    /// What was refused when it went down.
-    refused: u64,
+    /// What had come of it, and to nothing, when it went down.
+    in_vain: u64,
 }
 
 /// See the module.
@@ -52,14 +52,15 @@ impl Changes {
     /// Sites are as `look` says now, a second after the look before; a path may take `mtu` bytes. What is new goes to `say`.
     pub fn tell(&mut self, look: &Look, mtu: u16, say: &mut dyn FnMut(Level, String)) {
         for site in &look.sites {
-            let refused = site.counters.refused[Refusal::Forged as usize];
+            // It asks and hears no answer that it takes, or answers, and that is not taken here.
+            let in_vain = site.counters.asked + site.counters.refused[Refusal::Forged as usize];
             let seen = self.0.entry(site.name.clone()).or_insert_with(|| Site {
                 state: Seen::new(site.state),
                 mtu: Seen::new(site.mtu),
-                refused,
+                in_vain,
             });
             if site.state != State::Down {
-                seen.refused = refused;
+                seen.in_vain = in_vain;
             }
             if seen.state.see(site.state, site.state != State::Down) {
                 seen.state.told = Some(site.state);
@@ -68,7 +69,7 @@ impl Changes {
                 say(level, format!("site {} is {}{at}", site.name, site.state.name()));
             }
             if site.state == State::Down && seen.state.looks == LOOKS_UNANSWERED {
-                seen.tell_unanswered(site, refused, say);
+                seen.tell_unanswered(site, in_vain, say);
             }
             if site.state == State::Controlled {
                 seen.tell_path(site, mtu, say);
@@ -78,15 +79,16 @@ impl Changes {
 }
 
 impl Site {
-    fn tell_unanswered(&self, site: &SiteStatus, refused: u64, say: &mut dyn FnMut(Level, String)) {
+    fn tell_unanswered(&self, site: &SiteStatus, in_vain: u64, say: &mut dyn FnMut(Level, String)) {
         let Some(endpoint) = site.endpoint else { return };
         let name = &site.name;
         say(
             Level::Warning,
             // Whose key is another one than is thought here answers nothing at all.
-            if refused > self.refused {
+            if in_vain > self.in_vain {
                 format!(
-                    "site {name} speaks to us from {endpoint}, and no session comes of it: `preshared_key_file` is not the same at both ends"
+                    "site {name} speaks to us from {endpoint}, and no session comes of it: `preshared_key_file` is not the same at both ends, \
+                     or what we say does not arrive there"
                 )
             } else {
                 format!(

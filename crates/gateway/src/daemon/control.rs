@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
-use tidegate_document::ConfigErrors;
 use tidegate_units::{Span, Time};
 
 use super::changes::Changes;
@@ -146,19 +145,13 @@ impl Manager {
         own.map_or(Ok(()), |own| self.crew.order(thread, about(own as u32)))
     }
 
-    /// Reads the file again. If anything in it is wrong, or a packet thread cannot be told, nothing changes.
+    /// Runs by `plan`, of which names that are new lead to the places `found`. If anything in it is wrong, or a packet thread cannot be
+    /// told, nothing changes.
     ///
     /// # Errors
     /// What is wrong, for people.
-    pub fn reload(&mut self) -> Result<(), String> {
-        let plan = config::open(&self.file).map_err(|why| why.render())?;
-        let fixed = plan.fixed_that_differ(&self.plan);
-        if !fixed.is_empty() {
-            let fixed = fixed.join(", ");
-            return Err(format!(
-                "error: these cannot change while the daemon runs: {fixed}\n  = help: restart it\n"
-            ));
-        }
+    fn reload(&mut self, plan: Plan, found: Vec<(usize, SocketAddr)>) -> Result<(), String> {
+        require_changeable(&plan, &self.plan)?;
         self.keys.load(&plan).map_err(|why| why.render())?;
         plan.require_memory().map_err(|why| why.render())?;
         // What has not changed is where it was, whatever routes are there just now.
@@ -166,7 +159,7 @@ impl Manager {
         for (end, (new, old)) in ends.iter_mut().zip(plan.peers.iter().zip(&self.plan.peers)) {
             *end = end.filter(|_| new.endpoint != old.endpoint);
         }
-        for (site, end) in self.find_renamed(&plan).map_err(|why| why.render())? {
+        for (site, end) in found {
             ends[site] = Some(end);
         }
         plan.require_ways(&ends).map_err(|why| why.render())?;
@@ -193,21 +186,6 @@ impl Manager {
         // Names may be others. Whoever looks them up may do that already.
         let _ = self.names.try_send(());
         Ok(())
-    }
-
-    /// Where sites are that `plan` gives another name than before. One that is heard does not leave where it is for a name that
-    /// nobody knows.
-    ///
-    /// # Errors
-    /// When it is to.
-    fn find_renamed(&self, plan: &Plan) -> Result<Vec<(usize, SocketAddr)>, ConfigErrors> {
-        let look = self.crew.look();
-        let sites = look.iter().flat_map(|look| &look.sites);
-        let names = plan.peers.iter().zip(&self.plan.peers).zip(sites).map(|((new, old), site)| {
-            let name = new.endpoint.clone().filter(|_| new.endpoint != old.endpoint)?;
-            config::literal(&name, plan.listen.ip()).is_none().then_some((name, site.state != State::Down))
-        });
-        plan.require_names(&names.collect::<Vec<_>>(), NAMES_PATIENCE)
     }
 
     /// What one core of all sites would be told, which are looked for where they are heard, but for those that have `moved`: those are
@@ -327,12 +305,41 @@ impl Manager {
     }
 }
 
-/// [`Manager::reload`], of which the log is told.
+/// What cannot change while the daemon runs is in `plan` as it is `now`.
+fn require_changeable(plan: &Plan, now: &Plan) -> Result<(), String> {
+    let fixed = plan.fixed_that_differ(now);
+    if fixed.is_empty() {
+        return Ok(());
+    }
+    let fixed = fixed.join(", ");
+    Err(format!("error: these cannot change while the daemon runs: {fixed}\n  = help: restart it\n"))
+}
+
+/// The file as it is by now, and where sites are whose names are new in it. One that is heard does not leave where it is for a name that
+/// nobody knows. While names are looked up nobody waits for the manager.
+fn read_anew(shares: &Shares) -> Result<(Plan, Vec<(usize, SocketAddr)>), String> {
+    let (file, now, look) = {
+        let manager = lock(shares);
+        (manager.file.clone(), manager.plan.clone(), manager.crew.look())
+    };
+    let plan = config::open(&file).map_err(|why| why.render())?;
+    require_changeable(&plan, &now)?;
+    let sites = look.iter().flat_map(|look| &look.sites);
+    let names = plan.peers.iter().zip(&now.peers).zip(sites).map(|((new, old), site)| {
+        let name = new.endpoint.clone().filter(|_| new.endpoint != old.endpoint)?;
+        config::literal(&name, plan.listen.ip()).is_none().then_some((name, site.state != State::Down))
+    });
+    let found = plan.require_names(&names.collect::<Vec<_>>(), NAMES_PATIENCE);
+    let found = found.map_err(|why| why.render())?;
+    Ok((plan, found))
+}
+
+/// Reads the file again. If anything in it is wrong, or a packet thread cannot be told, nothing changes. The log is told.
 ///
 /// # Errors
-/// The same.
+/// What is wrong, for people.
 pub fn reload(shares: &Shares) -> Result<(), String> {
-    let outcome = lock(shares).reload();
+    let outcome = read_anew(shares).and_then(|(plan, found)| lock(shares).reload(plan, found));
     match &outcome {
         Ok(()) => say(Level::Notice, "reloaded"),
         Err(why) => say(Level::Error, format_args!("not reloaded, and nothing has changed:\n{why}")),

@@ -17,8 +17,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
+use tidegate_units::Span;
 
 use super::control::{Shares, lock};
+use super::io::clock;
 use super::log::{Level, say};
 use super::routes;
 use crate::core::ends::Near;
@@ -27,6 +29,9 @@ use crate::core::ends::Near;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the kernel is asked whatever has happened, in turns of that.
 const ASK_EVERY: u32 = 30;
+/// Whether our own routes are there is asked no more often: the kernel goes through all that it has, which may be those of the whole
+/// Internet.
+const LOST_EVERY: Span = Span::from_secs(5);
 /// Changes of routes come together.
 const SETTLES: Duration = Duration::from_millis(100);
 /// So many of them are taken at once.
@@ -83,6 +88,7 @@ pub fn keep_homes(shares: &Shares) {
         );
     }
     let (mut judged, mut lost) = (Judged::new(), Vec::new());
+    let (mut has_changed_since, mut looked_at) = (false, clock::now());
     for turn in 1_u32.. {
         let has_changed = changes.as_ref().is_ok_and(Changes::wait);
         if changes.is_err() {
@@ -90,6 +96,11 @@ pub fn keep_homes(shares: &Shares) {
         }
         if has_changed || turn.is_multiple_of(ASK_EVERY) {
             judged.clear();
+            has_changed_since = true;
+        }
+        let now = clock::now();
+        if has_changed_since && now.since(looked_at) >= LOST_EVERY {
+            (has_changed_since, looked_at) = (false, now);
             tell_lost(shares, &mut lost);
         }
         judge(shares, &mut judged);

@@ -179,6 +179,7 @@ fn site_json((site, thread): (&SiteStatus, &u8)) -> Value {
         "said_bytes": counters.said_bytes,
         "heard_messages": counters.heard_messages,
         "unheard_messages": counters.unheard_messages,
+        "asked": counters.asked,
         "lives": counters.lives,
         "refused": refused(&counters.refused),
         "dropped": drops,

@@ -73,6 +73,8 @@ pub struct Counters {
     pub heard_messages: u64,
     /// Messages of it that were too many.
     pub unheard_messages: u64,
+    /// How often it asked for a session.
+    pub asked: u64,
     /// How often it began a new life, or a new path.
     pub lives: u64,
     /// Datagrams that counted for nothing, by why: see [`crate::tunnel::Refusal`].

@@ -7,6 +7,7 @@ number of workers, wherever they are.
 import contextlib
 import contextvars
 import os
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ Result = TypeVar("Result")
 Finish = Callable[[int, Any], None]
 LOCAL = "local"
 # Processes of one machine: a slip of the finger should not fill it.
+# How the address of a scheduler ends.
+_PORT = re.compile(r":\d+/?$")
 LOCAL_MAX = 1024
 
 
@@ -68,7 +71,8 @@ class Workers:
             raise UsageError("--workers and --cluster exclude each other: the cluster has workers of its own")
         if not self.cluster.strip():
             raise UsageError("--cluster: give the address of a Dask scheduler, or local:N")
-        if self._processes() is None and not self.cluster.endswith(".json") and ":" not in self.cluster:
+        is_scheduler = self.cluster.endswith(".json") or _PORT.search(self.cluster)
+        if self._processes() is None and not is_scheduler:
             # Dask would wait for a name without a port as for a scheduler that starts later.
             raise UsageError(
                 f"--cluster {self.cluster}: give HOST:PORT of a Dask scheduler (8786 by default), "

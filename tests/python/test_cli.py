@@ -650,6 +650,7 @@ def test_an_experiment_of_ones_own_is_judged_by_the_file_beside_it(tidegate_comm
         ("seed", ["seed  integer", "seed  in results"]),
         ("p99", ["flows.NAME.delay_ms.p99  in results, ms", "links.NAME.delay_ms.p99"]),
         ("checks", ["checks  in expected.toml", "tolerance, at_least"]),
+        ("at_least", ["checks.at_least  in expected.toml\n    Not below."]),
         ("tolerance", ["checks.tolerance  in expected.toml", "a share"]),
     ],
 )

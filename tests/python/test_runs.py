@@ -297,7 +297,7 @@ def test_what_is_no_option_of_one_run_is_refused(tidegate_command, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(NETWORK)
     for more, complaint in (
-        (("--set", "seeds=3"), "`seeds` says which runs an experiment has"),
+        (("--set", "seeds=3"), "`seeds` is of an experiment"),
         (("--set", "include=['x.toml']"), "files are included before"),
         (("--seed", 2**64), "--seed"),
         (("--trace-at", "links"), "give --trace FILE as well"),
@@ -315,8 +315,9 @@ def test_devices_are_no_scenarios(tidegate_command):
 
 
 def test_a_cluster_has_a_port(tidegate_command, mine):
-    code, _, said = tidegate_command("sweep", mine, "--cluster", "somewhere")
-    assert code == 2 and "HOST:PORT" in said
+    for address in ("somewhere", "tcp://somewhere"):
+        code, _, said = tidegate_command("sweep", mine, "--cluster", address)
+        assert code == 2 and "HOST:PORT" in said
 
 
 @pytest.mark.real_core

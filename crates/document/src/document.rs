@@ -110,7 +110,7 @@ impl Document {
         }
         let number = self.sources.add(name, assignment.into(), Origin::Override);
         match Override::parse(assignment, number, &self.format) {
-            Ok(parsed) if parsed.path[..] == ["include"] => {
+            Ok(parsed) if parsed.path.first().is_some_and(|first| first == "include") => {
                 let help = "write it in a file of your own, which includes this one".to_owned();
                 let message = "files are included before values are set".to_owned();
                 let problem = Problem { place: parsed.place, path: String::new(), message, help };

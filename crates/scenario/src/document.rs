@@ -103,7 +103,7 @@ impl Document {
         self.root.as_table().is_some_and(|table| keys::EXPERIMENT.iter().any(|key| table.contains(key)))
     }
 
-    /// Refuses overrides of what says which runs an experiment has: they change nothing of [`Self::scenario`].
+    /// Refuses overrides of what only an experiment has: they change nothing of [`Self::scenario`].
     ///
     /// # Errors
     /// The first such override.
@@ -112,7 +112,7 @@ impl Document {
             let Some(key) = one.path.first().filter(|key| keys::EXPERIMENT.contains(&key.as_str())) else {
                 continue;
             };
-            let message = format!("`{key}` says which runs an experiment has, and this is one run");
+            let message = format!("`{key}` is of an experiment, and this is one run");
             let help =
                 "`tidegate sweep` runs an experiment; what can be set here is what a run has".to_owned();
             let problem = Problem { place: one.place, path: one.path.join("."), message, help };

@@ -1,6 +1,7 @@
 //! What the log is told of sites: what has become of them, what their paths take, and why one does not answer.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use super::log::Level;
 use super::look::Look;
@@ -42,6 +43,8 @@ struct Site {
     mtu: Seen<u16>,
     /// What had come of it, and to nothing, when it went down.
     in_vain: u64,
+    /// Where it was.
+    endpoint: Option<SocketAddr>,
 }
 
 /// See the module.
@@ -58,9 +61,14 @@ impl Changes {
                 state: Seen::new(site.state),
                 mtu: Seen::new(site.mtu),
                 in_vain,
+                endpoint: site.endpoint,
             });
-            if site.state != State::Down {
+            // After a reload counts begin anew, and so does the wait for an answer somewhere else.
+            if site.state != State::Down || in_vain < seen.in_vain {
                 seen.in_vain = in_vain;
+            }
+            if site.endpoint != seen.endpoint {
+                (seen.endpoint, seen.state.looks) = (site.endpoint, 0);
             }
             if seen.state.see(site.state, site.state != State::Down) {
                 seen.state.told = Some(site.state);
@@ -87,8 +95,8 @@ impl Site {
             // Whose key is another one than is thought here answers nothing at all.
             if in_vain > self.in_vain {
                 format!(
-                    "site {name} speaks to us from {endpoint}, and no session comes of it: `preshared_key_file` is not the same at both ends, \
-                     or what we say does not arrive there"
+                    "site {name}, looked for at {endpoint}, speaks to us, and no session comes of it: `preshared_key_file` is not the same at \
+                     both ends, or what we say does not arrive there"
                 )
             } else {
                 format!(
@@ -125,8 +133,6 @@ impl Site {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use tidegate_units::Time;
 
     use super::*;

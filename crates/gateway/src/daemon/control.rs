@@ -1,6 +1,6 @@
 //! Those who talk to the daemon: `tidegatectl` over a socket in the file system, browsers and Prometheus over loopback.
 //!
-//! One request at a time, each bounded in bytes and time. Orders of others go to packet threads by queues.
+//! Commands come one at a time, browsers a few, each bounded in bytes and time. Orders of others go to packet threads by queues.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -339,6 +339,9 @@ fn read_anew(shares: &Shares) -> Result<(Plan, Vec<(usize, SocketAddr)>), String
 /// # Errors
 /// What is wrong, for people.
 pub fn reload(shares: &Shares) -> Result<(), String> {
+    // One after the other: what one reads is compared with what the one before made of it.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let outcome = read_anew(shares).and_then(|(plan, found)| lock(shares).reload(plan, found));
     match &outcome {
         Ok(()) => say(Level::Notice, "reloaded"),
@@ -396,6 +399,7 @@ pub struct Desk {
 /// Answers `tidegatectl`, and looks at what becomes of sites, for ever.
 pub fn serve(desk: &Desk, socket: &UnixListener) {
     let mut changes = Changes::default();
+    let mtu = lock(&desk.shares).plan().mtu();
     let mut next = clock::now();
     loop {
         let now = clock::now();
@@ -403,7 +407,6 @@ pub fn serve(desk: &Desk, socket: &UnixListener) {
             next = now + SECOND;
             if let Some(look) = desk.crew.look() {
                 desk.history.lock().unwrap_or_else(PoisonError::into_inner).add(&look);
-                let mtu = lock(&desk.shares).plan().mtu();
                 changes.tell(&look, mtu, &mut |level, what| say(level, what));
             }
         }

@@ -115,11 +115,12 @@ fn tell_lost(shares: &Shares, lost: &mut Vec<IpNet>) {
         (manager.plan().networks(), manager.plan().device.clone())
     };
     let Ok(now) = routes::missing(&networks, &device) else { return };
-    if now == *lost {
-        return;
-    }
-    match now.as_slice() {
-        [] => say(Level::Notice, format_args!("all routes over {device} are there again")),
+    let gone: Vec<IpNet> = now.iter().filter(|network| !lost.contains(network)).copied().collect();
+    match gone.as_slice() {
+        [] if now.is_empty() && !lost.is_empty() => {
+            say(Level::Notice, format_args!("all routes over {device} are there again"));
+        }
+        [] => {}
         [first, others @ ..] => {
             let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
             say(

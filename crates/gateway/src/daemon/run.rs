@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
@@ -41,8 +42,6 @@ use crate::tunnel::wireguard::{Known, WireguardTunnels};
 
 /// How often it looks whether packet threads are alive, where systemd does not say.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Whether packets go on without it is asked of so many networks: of each by a command.
-const NETWORKS_ASKED: usize = 16;
 /// Orders that wait for one packet thread.
 const ORDERS_MAX: usize = 16;
 
@@ -96,9 +95,8 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     };
     let closed =
         "packets for other sites are dropped until it runs; `tidegate-gateway open` lets them go other ways";
-    // Where another daemon has made routes, packets go on.
-    let goes_on = |network: &IpNet| matches!(routes::past(network, ""), Ok(Some(_)));
-    let go_on = || plan.networks().iter().take(NETWORKS_ASKED).all(goes_on);
+    // Where another daemon has them, packets go on: it answers. A device that was kept for this one is nobody's.
+    let go_on = || UnixStream::connect(&plan.socket).is_ok();
     let told = |why: String| {
         if plan.is_closed && !go_on() { format!("{}\n{closed}", why.trim_end()) } else { why }
     };

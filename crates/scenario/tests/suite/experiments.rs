@@ -129,11 +129,13 @@ fn what_says_which_runs_there_are_is_no_value_of_a_run() {
     {
         assert!(with(SWEEP, &[assignment]).check().is_ok(), "{assignment}");
         let text = with(SWEEP, &[assignment]).require_one_run().expect_err(assignment).to_string();
-        assert!(text.contains("says which runs an experiment has, and this is one run"), "{text}");
+        assert!(text.contains("is of an experiment, and this is one run"), "{text}");
     }
     let mut document = Document::from_text("sweep.toml", SWEEP).unwrap();
-    let text = document.set("include=['other.toml']").expect_err("it is too late").to_string();
-    assert!(text.contains("files are included before values are set"), "{text}");
+    for assignment in ["include=['other.toml']", "include.x=1"] {
+        let text = document.set(assignment).expect_err("it is too late").to_string();
+        assert!(text.contains("files are included before values are set"), "{text}");
+    }
 }
 
 #[test]

@@ -143,6 +143,17 @@ def test_a_resolver_that_does_not_answer_keeps_nobody_waiting(gateway, tmp_path)
         sites.wait_for("controlled")
         begun = time.monotonic()
         assert sites.control("a", "reload").returncode == 0
+        assert time.monotonic() - begun < 2, "it is the same name, and nobody asks"
+        # Of another one nothing is known yet: it is taken, and its site stays where it is heard.
+        sites.wait_for("controlled")
+        at = sites.status("a")["endpoint"]
+        file.write_text(file.read_text().replace("b.example.net", "c.example.net"))
+        ended = sites.control("a", "reload")
+        assert ended.returncode == 0, ended.stderr
+        assert f"no resolver has said yet where c.example.net:{PORT} is" in sites.log("a")
+        assert sites.status("a")["endpoint"] == at
+        sites.echo()
+        begun = time.monotonic()
         sites.daemons["a"].terminate()
         assert sites.daemons["a"].wait(timeout=10) == 0
         assert time.monotonic() - begun < 4
@@ -158,7 +169,7 @@ def test_after_an_outage_segments_are_as_large_as_before(gateway):
             assert time.monotonic() < until
             time.sleep(0.2)
         middle = sites.namespace("middle")
-        # Long enough for a probe of the size, which goes every 15 s, to be lost three times.
+        # Long enough for a probe of the size, which goes every 15 s, to be lost as often as it takes.
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "down"], check=True)
         time.sleep(19)
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "up"], check=True)

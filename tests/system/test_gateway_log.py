@@ -73,6 +73,15 @@ def test_a_path_that_takes_less_is_noticed_while_it_is_in_use_and_told(sites):
     hear(sites, "the path to site b takes packets of 1344 bytes inside")
 
 
+def test_a_path_that_takes_not_even_the_least_is_told(sites):
+    # 1280 bytes and what is the tunnel's do not go through.
+    ip(sites, "middle", "link", "set", "dev", "to-b", "mtu", "1300")
+    begin(sites)
+    hear(sites, "the path to site b does not even take packets of 1280 bytes inside")
+    ip(sites, "middle", "link", "set", "dev", "to-b", "mtu", "1500")
+    hear(sites, "takes packets of 1280 bytes inside again")
+
+
 def test_who_does_not_answer_is_told_with_what_it_may_be(sites):
     # Of the two ends each has another secret.
     for site, other in (("a", "b"), ("b", "a")):
@@ -120,7 +129,9 @@ def test_a_name_that_nobody_knows_moves_nobody_who_is_heard(sites):
     sites.wait_for("controlled")
     file = sites.file("a")
     right = file.read_text()
-    for name, said in ((f"nobody.invalid:{PORT}", "nobody knows an address of nobody.invalid"), ("", "")):
+    # A name that is longer than names are is known to be unknown without a resolver.
+    nobody = f"{'n' * 64}.invalid"
+    for name, said in ((f"{nobody}:{PORT}", f"nobody knows an address of {nobody}"), ("", "")):
         at = sites.status("a")["endpoint"]
         file.write_text(right.replace(f'"{OUTER["b"]}:{PORT}"', f'"{name}"') if name else right)
         ended = sites.control("a", "reload")

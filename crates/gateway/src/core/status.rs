@@ -22,8 +22,12 @@ pub struct SiteStatus {
     pub endpoint: Option<SocketAddr>,
     /// From where it is answered.
     pub home: Home,
-    /// The largest packet that the path is known to take.
+    /// The largest packet that the path is known to take, and the largest that both ends do.
     pub mtu: u16,
+    /// See `mtu`.
+    pub mtu_most: u16,
+    /// Whether it does not even take `mtu`.
+    pub is_path_too_small: bool,
     /// Of each virtual link that is open: see [`LinkStatus`].
     pub links: Vec<LinkStatus>,
     /// What has passed.

@@ -14,6 +14,9 @@ use crate::tunnel::Refusal;
 const LOOKS: u32 = 2;
 /// A site that is asked for a session and does not answer is worth a word after so many.
 const LOOKS_UNANSWERED: u32 = 20;
+/// What speaks to us in vain may be somebody else once, who says again what the site has said before the daemon began; a site that wants a
+/// session asks every 5 s.
+const IN_VAIN: u64 = 2;
 
 /// Something that is seen again and again, and what was told of it last.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ impl<T: Copy + PartialEq> Seen<T> {
 struct Site {
     state: Seen<State>,
     mtu: Seen<u16>,
+    is_too_small: Seen<bool>,
     /// What had come of it, and to nothing, when it went down.
     in_vain: u64,
     /// Where it was.
@@ -52,14 +56,15 @@ struct Site {
 pub struct Changes(BTreeMap<String, Site>);
 
 impl Changes {
-    /// Sites are as `look` says now, a second after the look before; a path may take `mtu` bytes. What is new goes to `say`.
-    pub fn tell(&mut self, look: &Look, mtu: u16, say: &mut dyn FnMut(Level, String)) {
+    /// Sites are as `look` says now, a second after the look before; a path may take `here` bytes, as far as this end goes. What is new goes to `say`.
+    pub fn tell(&mut self, look: &Look, here: u16, say: &mut dyn FnMut(Level, String)) {
         for site in &look.sites {
             // It asks and hears no answer that it takes, or answers, and that is not taken here.
             let in_vain = site.counters.asked + site.counters.refused[Refusal::Forged as usize];
             let seen = self.0.entry(site.name.clone()).or_insert_with(|| Site {
                 state: Seen::new(site.state),
                 mtu: Seen::new(site.mtu),
+                is_too_small: Seen { told: Some(false), ..Seen::new(false) },
                 in_vain,
                 endpoint: site.endpoint,
             });
@@ -80,7 +85,7 @@ impl Changes {
                 seen.tell_unanswered(site, in_vain, say);
             }
             if site.state == State::Controlled {
-                seen.tell_path(site, mtu, say);
+                seen.tell_path(site, here, say);
             }
         }
     }
@@ -93,7 +98,7 @@ impl Site {
         say(
             Level::Warning,
             // Whose key is another one than is thought here answers nothing at all.
-            if in_vain > self.in_vain {
+            if in_vain >= self.in_vain + IN_VAIN {
                 format!(
                     "site {name}, looked for at {endpoint}, speaks to us, and no session comes of it: `preshared_key_file` is not the same at \
                      both ends, or what we say does not arrive there"
@@ -107,24 +112,48 @@ impl Site {
         );
     }
 
-    fn tell_path(&mut self, site: &SiteStatus, most: u16, say: &mut dyn FnMut(Level, String)) {
-        let (name, mtu) = (&site.name, site.mtu);
-        if !self.mtu.see(mtu, false) {
+    fn tell_path(&mut self, site: &SiteStatus, here: u16, say: &mut dyn FnMut(Level, String)) {
+        let SiteStatus { name, mtu, mtu_most, .. } = site;
+        if self.is_too_small.see(site.is_path_too_small, false) {
+            self.is_too_small.told = Some(site.is_path_too_small);
+            if site.is_path_too_small {
+                say(
+                    Level::Warning,
+                    format!(
+                        "the path to site {name} does not even take packets of {mtu} bytes inside, and larger ones of hosts are lost there: \
+                         what goes outside of this tunnel (another tunnel, PPP, a link) has to take 60 bytes more over IPv4, 80 over IPv6"
+                    ),
+                );
+            } else {
+                say(
+                    Level::Notice,
+                    format!("the path to site {name} takes packets of {mtu} bytes inside again"),
+                );
+            }
+        }
+        if !self.mtu.see(*mtu, false) {
             return;
         }
-        match self.mtu.told.replace(mtu) {
+        let told = self.mtu.told.replace(*mtu);
+        match told {
             // As it should be, from the beginning.
-            None if mtu >= most => {}
-            Some(before) if mtu < before => say(
+            None if *mtu >= here => {}
+            Some(before) if *mtu < before && mtu < mtu_most => say(
                 Level::Warning,
                 format!(
                     "the path to site {name} takes packets of {mtu} bytes inside, and no more of {before}"
                 ),
             ),
+            _ if mtu == mtu_most && *mtu < here => say(
+                Level::Notice,
+                format!(
+                    "site {name} takes packets of {mtu} bytes inside, by its `gateway.mtu`, which is {here} here"
+                ),
+            ),
             _ => say(
                 Level::Notice,
                 format!(
-                    "the path to site {name} takes packets of {mtu} bytes inside (`gateway.mtu` is {most})"
+                    "the path to site {name} takes packets of {mtu} bytes inside (`gateway.mtu` is {mtu_most})"
                 ),
             ),
         }
@@ -142,13 +171,19 @@ mod tests {
     use crate::core::store::Drops;
     use crate::daemon::look::Wire;
 
-    /// What is said of one site that is in these states, a second each, with a path of these bytes.
-    fn said(seconds: &[(State, u16)], forged: u64) -> Vec<String> {
+    /// What is said of one site that is in these states, a second each, with a path of these bytes, and from which so many forged
+    /// datagrams have come by then.
+    fn said(seconds: &[(State, u16)], forged: impl Fn(u64) -> u64) -> Vec<String> {
+        said_of(seconds, forged, 1420)
+    }
+
+    /// The same of one that takes so many bytes itself.
+    fn said_of(seconds: &[(State, u16)], forged: impl Fn(u64) -> u64, mtu_most: u16) -> Vec<String> {
         let (mut changes, mut said) = (Changes::default(), Vec::new());
         let endpoint: SocketAddr = "192.0.2.7:51820".parse().expect("it is one");
         for (second, &(state, mtu)) in seconds.iter().enumerate() {
             let mut counters = Counters::default();
-            counters.refused[Refusal::Forged as usize] = forged * second as u64;
+            counters.refused[Refusal::Forged as usize] = forged(second as u64);
             let site = SiteStatus {
                 name: "b".to_owned(),
                 state,
@@ -156,6 +191,8 @@ mod tests {
                 endpoint: Some(endpoint),
                 home: Home::default(),
                 mtu,
+                mtu_most,
+                is_path_too_small: mtu == 1280 && mtu_most == 1300,
                 links: Vec::new(),
                 counters,
                 drops: Drops::default(),
@@ -178,8 +215,8 @@ mod tests {
     fn a_moment_without_a_session_is_not_told_and_a_longer_one_is() {
         let up = (State::Controlled, 1420);
         let down = (State::Down, 1420);
-        assert_eq!(said(&[down, up, up, down, up], 0), ["5 site b is controlled, at 192.0.2.7:51820"]);
-        let told = said(&[up, down, down, down, up], 0);
+        assert_eq!(said(&[down, up, up, down, up], |_| 0), ["5 site b is controlled, at 192.0.2.7:51820"]);
+        let told = said(&[up, down, down, down, up], |_| 0);
         assert_eq!(
             told,
             [
@@ -192,20 +229,22 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_is_told_once_with_what_it_may_be() {
-        let unanswered = said(&[(State::Down, 1280); 60], 0);
+        let unanswered = said(&[(State::Down, 1280); 60], |_| 0);
         assert_eq!(unanswered.len(), 2, "{unanswered:?}");
         assert!(
             unanswered[1].starts_with("4 site b does not answer at 192.0.2.7:51820: does its daemon run")
         );
-        let refused = said(&[(State::Down, 1280); 60], 1);
+        let refused = said(&[(State::Down, 1280); 60], |second| second);
+        let once = said(&[(State::Down, 1280); 60], |second| second.min(1));
+        assert_eq!(once, unanswered, "somebody else has said again what it said before");
         assert!(refused[1].contains("`preshared_key_file` is not the same"), "{refused:?}");
     }
 
     #[test]
     fn what_a_path_takes_is_told_where_it_is_less_than_it_might_be_and_when_it_changes() {
         let at = |mtu| (State::Controlled, mtu);
-        assert_eq!(said(&[at(1280), at(1420), at(1420), at(1420)], 0).len(), 1, "it is found by and by");
-        let told = said(&[at(1340), at(1340), at(1280), at(1280), at(1420), at(1420), at(1420)], 0);
+        assert_eq!(said(&[at(1280), at(1420), at(1420), at(1420)], |_| 0).len(), 1, "it is found by and by");
+        let told = said(&[at(1340), at(1340), at(1280), at(1280), at(1420), at(1420), at(1420)], |_| 0);
         assert_eq!(
             told[1..],
             [
@@ -214,5 +253,32 @@ mod tests {
                 "5 the path to site b takes packets of 1420 bytes inside (`gateway.mtu` is 1420)"
             ]
         );
+    }
+
+    #[test]
+    fn what_the_other_end_takes_is_not_told_as_what_the_path_does() {
+        let told = said_of(&[(State::Controlled, 1400); 3], |_| 0, 1400);
+        assert_eq!(
+            told[1..],
+            ["5 site b takes packets of 1400 bytes inside, by its `gateway.mtu`, which is 1420 here"]
+        );
+        let told = said_of(&[(State::Controlled, 1392); 3], |_| 0, 1400);
+        assert_eq!(
+            told[1..],
+            ["5 the path to site b takes packets of 1392 bytes inside (`gateway.mtu` is 1400)"]
+        );
+    }
+
+    #[test]
+    fn a_path_that_takes_not_even_the_least_is_told_once_and_that_it_does() {
+        let at = |mtu| (State::Controlled, mtu);
+        let told =
+            said_of(&[at(1280), at(1280), at(1280), at(1280), at(1296), at(1296), at(1296)], |_| 0, 1300);
+        assert_eq!(told.len(), 5, "{told:?}");
+        assert!(
+            told[1].starts_with("4 the path to site b does not even take packets of 1280 bytes"),
+            "{told:?}"
+        );
+        assert_eq!(told[3], "5 the path to site b takes packets of 1296 bytes inside again");
     }
 }

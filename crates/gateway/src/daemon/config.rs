@@ -28,6 +28,7 @@ use tidegate_parameters::{Bound, bound, family, parameters, words};
 use tidegate_units::{BitRate, Span};
 
 pub use self::keys::{Keys, decode_key, encode_key};
+pub use self::needs::Named;
 use self::needs::Written;
 use self::reader::Reader;
 pub use self::recorded::{Recorded, configure};

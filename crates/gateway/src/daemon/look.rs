@@ -210,7 +210,7 @@ pub struct Moment {
 }
 
 /// What sites were like in the last seconds, by second.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct History {
     sites: Vec<VecDeque<Moment>>,
     before: Option<Look>,
@@ -265,6 +265,8 @@ mod tests {
             endpoint: None,
             home: Home::default(),
             mtu,
+            mtu_most: mtu,
+            is_path_too_small: false,
             links: Vec::new(),
             counters: Counters::default(),
             drops: Drops::default(),

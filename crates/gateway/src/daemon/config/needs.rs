@@ -24,6 +24,15 @@ pub(super) struct Written {
     pub sites: Vec<[ConfigError; 3]>,
 }
 
+/// What became of names; by the numbers of their sites.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Where they are.
+    pub found: Vec<(usize, SocketAddr)>,
+    /// Those that have to be found, and of which no resolver has said anything yet.
+    pub unanswered: Vec<usize>,
+}
+
 impl Plan {
     /// Where sites are that the file gives an address; and that it gives a name, if `asks` and all there is may go through the tunnel:
     /// elsewhere it is not worth the wait before packets go, and who looks names up looks at the way as well.
@@ -39,12 +48,12 @@ impl Plan {
     /// than `patience`.
     ///
     /// # Errors
-    /// When one that has to be found is not.
+    /// When one that has to be found is not, as resolvers say: of those that they have not answered for by then nothing is known.
     pub fn require_names(
         &self,
         names: &[Option<(String, bool)>],
         patience: Span,
-    ) -> Result<Vec<(usize, SocketAddr)>, ConfigErrors> {
+    ) -> Result<Named, ConfigErrors> {
         let until = clock::now() + patience;
         let listen = self.listen.ip();
         let (says, hears) = mpsc::channel();
@@ -66,21 +75,27 @@ impl Plan {
             });
         }
         drop(says);
-        let mut found = BTreeMap::new();
+        let mut answers = BTreeMap::new();
         let rest = || Duration::from_nanos(until.since(clock::now()).as_nanos());
         while let Ok((site, end)) = hears.recv_timeout(rest()) {
-            found.extend(end.map(|end| (site, end)));
+            answers.insert(site, end);
         }
+        let mut named = Named::default();
         for (site, name) in names.iter().enumerate() {
-            let Some((name, true)) = name else { continue };
-            if !found.contains_key(&site) {
-                let [.., at] = &self.written.sites[site];
-                let wrong = at.saying(format!("nobody knows an address of {name}"));
-                let help = "its site is heard where it is, and stays there; correct the name, or see that it is known";
-                return Err(ConfigErrors::from(wrong.helped(help.to_owned())));
+            let Some((name, has_to_be)) = name else { continue };
+            match answers.get(&site) {
+                Some(Some(end)) => named.found.push((site, *end)),
+                Some(None) if *has_to_be => {
+                    let [.., at] = &self.written.sites[site];
+                    let wrong = at.saying(format!("nobody knows an address of {name}"));
+                    let help = "its site is heard where it is, and stays there; correct the name, or see that it is known";
+                    return Err(ConfigErrors::from(wrong.helped(help.to_owned())));
+                }
+                None if *has_to_be => named.unanswered.push(site),
+                Some(None) | None => {}
             }
         }
-        Ok(found.into_iter().collect())
+        Ok(named)
     }
 
     /// What the daemon sends to the other `ends` must not come back to it as packets of hosts.

@@ -330,11 +330,28 @@ fn a_name_that_has_to_be_found_and_is_not_is_told_with_its_place() {
         names[0] = Some((name.to_owned(), must));
         now.require_names(&names, Span::from_secs(60))
     };
-    let found = asked("localhost:7", true).expect("every machine knows it");
+    let Named { found, unanswered } = asked("localhost:7", true).expect("every machine knows it");
     assert!(matches!(found.as_slice(), [(0, end)] if end.ip().is_loopback() && end.port() == 7), "{found:?}");
+    assert!(unanswered.is_empty(), "{unanswered:?}");
     // Without a port it is no name of an end: no resolver is asked.
-    assert_eq!(asked("localhost", false).expect("it may be unknown"), []);
+    assert_eq!(asked("localhost", false), Ok(Named::default()), "it may be unknown");
     let told = asked("localhost", true).expect_err("nobody knows it").render();
     assert!(told.contains("endpoint: nobody knows an address of localhost"), "{told}");
-    assert!(now.require_names(&vec![None; now.peers.len()], Span::ZERO).expect("nobody is asked").is_empty());
+    assert_eq!(
+        now.require_names(&vec![None; now.peers.len()], Span::ZERO),
+        Ok(Named::default()),
+        "nobody is asked"
+    );
+}
+
+#[test]
+fn a_name_that_no_resolver_answers_for_in_time_is_neither_found_nor_unknown() {
+    let now = read("gateway.toml", TEXT).expect("it is right");
+    let in_no_time = |must| {
+        let mut names = vec![None; now.peers.len()];
+        names[0] = Some(("localhost:7".to_owned(), must));
+        now.require_names(&names, Span::ZERO).expect("nobody has said that it is unknown")
+    };
+    assert_eq!(in_no_time(true), Named { found: vec![], unanswered: vec![0] });
+    assert_eq!(in_no_time(false), Named::default());
 }

@@ -222,24 +222,47 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is found on a path that takes `takes`, after `seconds`, and how many probes were sent.
-    /// It hears from the other end as long as that takes anything.
-    fn found(mtu: &mut PathMtu, takes: impl Fn(u64) -> u16, seconds: std::ops::Range<u64>) -> (u16, u32) {
+    /// For these tenths of seconds, in each of which `passes` says first what else passes; `takes` says of probes whether they
+    /// arrive and are answered. How many there were.
+    fn drive(
+        mtu: &mut PathMtu,
+        tenths: std::ops::Range<u64>,
+        mut passes: impl FnMut(&mut PathMtu, u64),
+        mut takes: impl FnMut(u64, u16) -> bool,
+    ) -> u32 {
         let mut probes = 0;
-        for tenth in seconds.start * 10..seconds.end * 10 {
+        for tenth in tenths {
             let now = Time::from_nanos(tenth * 100_000_000);
-            if takes(tenth / 10) > 0 {
-                mtu.on_heard();
-            }
+            passes(mtu, tenth);
             while mtu.timeout() <= now
                 && let Some(size) = mtu.poll(now)
             {
                 probes += 1;
-                if size <= takes(tenth / 10) {
+                if takes(tenth, size) {
+                    mtu.on_heard();
                     mtu.on_probed(size, now);
                 }
             }
         }
+        probes
+    }
+
+    /// The largest packets go there, and something comes from there.
+    fn in_use(mtu: &mut PathMtu, _: u64) {
+        mtu.on_sent(u64::from(mtu.size()));
+        mtu.on_heard();
+    }
+
+    /// What is found on a path that takes `takes`, after `seconds`, and how many probes were sent.
+    /// It hears from the other end as long as that takes anything.
+    fn found(mtu: &mut PathMtu, takes: impl Fn(u64) -> u16, seconds: std::ops::Range<u64>) -> (u16, u32) {
+        let hears = |path: &mut PathMtu, tenth| {
+            if takes(tenth / 10) > 0 {
+                path.on_heard();
+            }
+        };
+        let arrives = |tenth, size| size <= takes(tenth / 10);
+        let probes = drive(mtu, seconds.start * 10..seconds.end * 10, hears, arrives);
         (mtu.size(), probes)
     }
 
@@ -277,12 +300,12 @@ mod tests {
         assert!(!mtu.is_too_small());
         // One that takes that and no more is none of these, nor is one of which nothing is heard, or that was never tried.
         for takes in [1280, 1420, 0] {
-            let mut mtu = PathMtu::new(1420, Time::ZERO);
-            assert!(!mtu.is_too_small());
-            found(&mut mtu, |_| takes, 0..100);
-            assert!(!mtu.is_too_small(), "{takes}");
+            let mut other = PathMtu::new(1420, Time::ZERO);
+            assert!(!other.is_too_small());
+            found(&mut other, |_| takes, 0..100);
+            assert!(!other.is_too_small(), "{takes}");
         }
-        let mut small = PathMtu::new(1280, Time::ZERO);
+        let mut small = PathMtu::new(BASE, Time::ZERO);
         assert_eq!(found(&mut small, |_| 1500, 0..100), (BASE, 1));
         found(&mut small, |_| 1240, 100..200);
         assert!(!small.is_too_small(), "what arrived once is not tried for ever");
@@ -290,26 +313,18 @@ mod tests {
 
     #[test]
     fn who_says_nothing_but_answers_is_told_from_who_does_not() {
-        for (takes, size) in [(1300, BASE), (1240, BASE), (1500, 1420), (0, BASE)] {
+        for (takes, found) in [(1300, BASE), (1240, BASE), (1500, 1420), (0, BASE)] {
             let mut mtu = PathMtu::new(1420, Time::ZERO);
             let (mut small, mut large) = (0, 0);
-            for tenth in 0..600_u64 {
-                let now = Time::from_nanos(tenth * 100_000_000);
-                while mtu.timeout() <= now
-                    && let Some(size) = mtu.poll(now)
-                {
-                    *if size == LEAST { &mut small } else { &mut large } += 1;
-                    if size <= takes {
-                        mtu.on_heard();
-                        mtu.on_probed(size, now);
-                    }
-                }
-                // A size takes 4.5 s to be missed, and the least after it as long.
-                if tenth == 100 {
-                    assert_eq!((mtu.size(), mtu.is_too_small()), (size, takes == 1240), "{takes}");
-                }
+            let mut answers = |_, size| {
+                *if size == LEAST { &mut small } else { &mut large } += 1;
+                size <= takes
+            };
+            // A size takes 4.5 s to be missed, and the least after it as long.
+            for tenths in [0..100, 100..600] {
+                drive(&mut mtu, tenths, |_, _| {}, &mut answers);
+                assert_eq!((mtu.size(), mtu.is_too_small()), (found, takes == 1240), "{takes}");
             }
-            assert_eq!((mtu.size(), mtu.is_too_small()), (size, takes == 1240), "{takes}");
             // Nobody is there: both go, once in two seconds each.
             assert!(
                 takes > 0 || (25..=32).contains(&small) && (25..=36).contains(&large),
@@ -322,25 +337,14 @@ mod tests {
     fn what_is_in_use_is_missed_within_seconds_and_confirmed_no_more_often_than_it_has_to_be() {
         let mut mtu = PathMtu::new(1420, Time::ZERO);
         assert_eq!(found(&mut mtu, |_| 1500, 0..100).0, 1420);
-        let (mut missed, mut probes) = (None, 0);
-        for tenth in 1000..2000_u64 {
-            let now = Time::from_nanos(tenth * 100_000_000);
-            mtu.on_sent(u64::from(mtu.size()));
-            mtu.on_heard();
-            if mtu.timeout() <= now
-                && let Some(size) = mtu.poll(now)
-            {
-                probes += 1;
-                if size <= if tenth < 1500 { 1500 } else { 1280 } {
-                    mtu.on_probed(size, now);
-                }
-            }
-            if tenth < 1500 {
-                assert!(mtu.size() == 1420 && probes <= (tenth - 1000) / 30 + 2, "{probes} at {tenth}");
-            } else if mtu.size() == BASE {
-                missed = missed.or(Some(tenth - 1500));
-            }
-        }
+        let probes = drive(&mut mtu, 1000..1500, in_use, |_, _| true);
+        assert!(mtu.size() == 1420 && probes <= 50 / 3 + 2, "{probes}");
+        let mut missed = None;
+        let sees = |path: &mut PathMtu, tenth: u64| {
+            in_use(path, tenth);
+            missed = missed.or((path.size() == BASE).then_some(tenth - 1500));
+        };
+        drive(&mut mtu, 1500..2000, sees, |_, size| size <= 1280);
         let missed = missed.expect("a path that takes less is noticed");
         assert!((30..=66).contains(&missed), "after {missed} tenths of a second");
     }
@@ -351,23 +355,13 @@ mod tests {
         for second_at in 1100..1700_u64 {
             let mut mtu = PathMtu::new(1420, Time::ZERO);
             assert_eq!(found(&mut mtu, |_| 1500, 0..100).0, 1420);
+            drive(&mut mtu, 1000..second_at, in_use, |_, size| size <= 1350);
             let mut missed = None;
-            for tenth in 1000..second_at + 200 {
-                let now = Time::from_nanos(tenth * 100_000_000);
-                let takes = if tenth < second_at { 1350 } else { 1280 };
-                mtu.on_sent(u64::from(mtu.size()));
-                mtu.on_heard();
-                while mtu.timeout() <= now
-                    && let Some(size) = mtu.poll(now)
-                {
-                    if size <= takes {
-                        mtu.on_probed(size, now);
-                    }
-                }
-                if tenth >= second_at && mtu.size() == BASE {
-                    missed = missed.or(Some(tenth - second_at));
-                }
-            }
+            let sees = |path: &mut PathMtu, tenth: u64| {
+                in_use(path, tenth);
+                missed = missed.or((path.size() == BASE).then_some(tenth - second_at));
+            };
+            drive(&mut mtu, second_at..second_at + 200, sees, |_, size| size <= 1280);
             let missed = missed.expect("a path that takes less is noticed");
             assert!(missed <= 101, "after {missed} tenths of a second, when it was less at {second_at}");
         }
@@ -375,34 +369,25 @@ mod tests {
 
     #[test]
     fn a_path_that_loses_one_in_ten_each_way_is_not_taken_for_smaller() {
-        let (mut falls, mut hours) = (0, 0);
+        let mut falls = 0;
         for seed in 0..20_u64 {
             // A linear congruential generator (Knuth, MMIX).
             let mut state = seed;
-            let mut is_lost = || {
+            let arrives = |_, _| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % 100 < 19
+                (state >> 33) % 100 >= 19
             };
             let mut mtu = PathMtu::new(1420, Time::ZERO);
             let mut before = mtu.size();
-            for tenth in 0..36_000_u64 {
-                let now = Time::from_nanos(tenth * 100_000_000);
-                mtu.on_sent(1420);
-                mtu.on_heard();
-                while mtu.timeout() <= now
-                    && let Some(size) = mtu.poll(now)
-                {
-                    if !is_lost() {
-                        mtu.on_probed(size, now);
-                    }
-                }
-                falls += u32::from(mtu.size() < before);
-                before = mtu.size();
-            }
-            hours += 1;
+            let sees = |path: &mut PathMtu, tenth| {
+                in_use(path, tenth);
+                falls += u32::from(path.size() < before);
+                before = path.size();
+            };
+            drive(&mut mtu, 0..36_000, sees, arrives);
         }
-        // 1200 confirmations an hour, of which 5 in 100,000 fail.
-        assert!(falls <= 4, "{falls} times in {hours} hours");
+        // In 20 hours, of 1200 confirmations each, of which 5 in 100,000 fail.
+        assert!(falls <= 4, "{falls} times");
     }
 
     #[test]

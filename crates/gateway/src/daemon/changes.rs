@@ -262,9 +262,9 @@ mod tests {
             told[1..],
             ["5 site b takes packets of 1400 bytes inside, by its `gateway.mtu`, which is 1420 here"]
         );
-        let told = said_of(&[(State::Controlled, 1392); 3], |_| 0, 1400);
+        let path = said_of(&[(State::Controlled, 1392); 3], |_| 0, 1400);
         assert_eq!(
-            told[1..],
+            path[1..],
             ["5 the path to site b takes packets of 1392 bytes inside (`gateway.mtu` is 1400)"]
         );
     }

@@ -115,9 +115,9 @@ fn answer_browser(mut stream: impl Read + Write, desk: &Desk, makes: &Mutex<()>)
 }
 
 /// The status of the answer, what it is, and what it says.
-fn made(page: Page, desk: &Desk) -> (&'static str, &'static str, String) {
+fn made(asked: Page, desk: &Desk) -> (&'static str, &'static str, String) {
     let look = desk.crew.look();
-    match (page, look) {
+    match (asked, look) {
         (Page::Foreign, _) => {
             ("403 Forbidden", "text/plain", "ask by the address of this machine\n".to_owned())
         }

@@ -34,6 +34,7 @@ def coloured(text: str, colour: str) -> str:
 
 
 _CHECK_MAX = 58  # letters of a check's name on a terminal; what is piped stays whole
+_WHERE_MAX = 40  # and of the point that decided it
 _COLUMN_MIN = 12  # letters: what is left of a column that is made narrow
 _PIPED_MAX = 140  # letters of a line that no terminal limits
 
@@ -289,29 +290,30 @@ def measured_text(check: Mapping[str, Any], seeds: int) -> str:
 
 
 def expected_table(results: Sequence[Any]) -> str:
-    """Expected against measured, of `store.StoredResult`s."""
+    """Expected against measured, of `store.StoredResult`s; of several points the one that decided."""
     rows = []
     for result in results:
         seeds = fewest_seeds(result.points)
+        has_points = len({place_of(point) for point in result.points}) > 1
         for number, check in enumerate(result.checks):
             name = result.info.id if number == 0 else ""
             rows.append(
                 [
                     name,
-                    _clip(check["name"], _CHECK_MAX) if sys.stdout.isatty() else check["name"],
+                    _clipped(check["name"], _CHECK_MAX),
                     expected_text(check),
                     measured_text(check, seeds),
+                    _clipped(check.get("where") or "", _WHERE_MAX) if has_points else "",
                     check["provenance"],
+                    check["status"],
                 ]
-                + [check["status"]]
             )
         if not result.checks:
-            rows.append([result.info.id, "(nothing to check)", "-", "-", "-", result.status])
-    text = table(
-        ["experiment", "check", "expected", "measured", "from", "status"],
-        rows,
-        [False, False, True, True, False, False],
-    )
+            rows.append([result.info.id, "(nothing to check)", "-", "-", "", "-", result.status])
+    heads = ["experiment", "check", "expected", "measured", "at", "from", "status"]
+    if not any(row[4] for row in rows):
+        heads, rows = heads[:4] + heads[5:], [row[:4] + row[5:] for row in rows]
+    text = table(heads, rows, [name in ("expected", "measured") for name in heads])
     lines = text.splitlines()
     coloured_lines = [
         line[: line.rindex(row[-1])] + coloured(row[-1], row[-1])
@@ -369,6 +371,11 @@ def overridden_text(each: dict[str, str]) -> str:
     """One overridden value: `parameters.shared = 6Mbit (its file: 1.5Mbit)`."""
     document = f"its file: {each['document']}" if each["document"] else "its file does not set it"
     return f"{each['path']} = {each['value']} ({document})"
+
+
+def _clipped(text: str, width: int) -> str:
+    """For a terminal; what is piped stays whole."""
+    return _clip(text, width) if sys.stdout.isatty() else text
 
 
 def _clip(text: str, width: int) -> str:

@@ -144,7 +144,9 @@ def half_width(low: float | None, high: float | None, count: int) -> str:
     """What stands behind a mean of `count` values for its interval: ` ±0.02`; nothing where these are few."""
     if low is None or high is None or count < INTERVAL_OF_MIN:
         return ""
-    return f" ±{number((high - low) / 2, 2)}"
+    half = (high - low) / 2
+    # Means of equal values differ from these by the last digits of arithmetic (2^-52).
+    return f" ±{number(half if half > 1e-13 * max(abs(low), abs(high)) else 0, 2)}"
 
 
 def _scaled(

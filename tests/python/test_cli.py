@@ -220,8 +220,8 @@ def test_reproduce_json_has_exactly_the_published_structure(tidegate_command, sh
     assert list(entry) == ["id", "title", "source", "status", "checks"]
     (check,) = entry["checks"]
     assert list(check) == [
-        "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
-        "band",
+        "name", "expected", "measured", "where", "ci95", "tolerance", "kind", "provenance", "status",
+        "margin_sigma", "band",
     ]  # fmt: skip
     assert (entry["status"], check["status"], check["expected"]) == ("pass", "pass", 0.75)
 

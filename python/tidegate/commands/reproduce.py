@@ -354,8 +354,8 @@ def judge(
 
 
 _JSON_KEYS = (
-    "name", "expected", "measured", "ci95", "tolerance", "kind", "provenance", "status", "margin_sigma",
-    "band",
+    "name", "expected", "measured", "where", "ci95", "tolerance", "kind", "provenance", "status",
+    "margin_sigma", "band",
 )  # fmt: skip
 
 

@@ -45,6 +45,11 @@ impl AverageQueue {
     #[inline]
     pub fn on_arrival(&mut self, q: f64, now: Time) -> f64 {
         if let Some(since) = self.idle_since {
+            // Of nothing nothing is forgotten, whatever the law: links of acknowledgments are idle between any two.
+            if self.avg == 0.0 && q == 0.0 {
+                self.idle_since = Some(now);
+                return 0.0;
+            }
             self.after_idle(q, now.since(since).as_secs_f64() * self.packets_per_second);
             // It counts as idle time up to now, and goes on unless the packet joins.
             self.idle_since = Some(now);

@@ -399,6 +399,7 @@ macro_rules! controls {
             fn on_ack(&mut self, ack: &Ack, now: Time) {
                 each!(self, c => c.on_ack(ack, now))
             }
+            #[inline]
             fn on_congestion(&mut self, event: &Congestion, now: Time) {
                 each!(self, c => c.on_congestion(event, now))
             }

@@ -222,9 +222,10 @@ impl Connection {
         matches!(self.action, Action::FastRecovery | Action::Timeout) && self.una < self.recover
     }
 
-    /// The window in force: inflated, and bounded by the receiver's.
-    pub fn window_bytes(&self) -> u64 {
-        self.cc.cwnd_bytes().saturating_add_signed(self.inflation).min(self.rwnd_bytes)
+    /// The window in force where the control has `cwnd_bytes`: inflated, and bounded by the receiver's.
+    #[inline]
+    pub fn window_of(&self, cwnd_bytes: u64) -> u64 {
+        cwnd_bytes.saturating_add_signed(self.inflation).min(self.rwnd_bytes)
     }
 
     /// Bytes in the network, if each duplicate says that one segment has left it.

@@ -33,15 +33,16 @@ impl Connection {
     }
 
     fn signal_of(&mut self, signal: Signal, echoed: Option<u64>, now: Time) {
+        let cwnd_bytes = self.cc.cwnd_bytes();
         // A control takes the lesser of this and its window.
-        let flight_bytes = if self.reduce_window { self.cc.cwnd_bytes() } else { self.flight_bytes() };
+        let flight_bytes = if self.reduce_window { cwnd_bytes } else { self.flight_bytes() };
         let event = Congestion {
             signal,
             sequence: self.una,
             echoed,
             repeated: signal == Signal::Timeout
                 && (self.timed_out_at == self.una || self.is_reduced_for_good()),
-            window_bytes: self.window_bytes(),
+            window_bytes: self.window_of(cwnd_bytes),
             flight_bytes,
             srtt: self.rto.srtt(),
             rto: self.rto.rto(),

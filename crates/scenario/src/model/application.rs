@@ -151,6 +151,12 @@ parameters! {
     };
 }
 
+/// On times are gone through one by one, also those in which nothing is sent: of a nanosecond each no run would end.
+const ON: Bound<Span> = Bound::at_least(Span::from_micros(1))
+    .and_at_most(bound::DELAY_MAX)
+    .low("this mean time is below a microsecond", "1us or more: each on time is an event of its own")
+    .high("", " is above an hour", "at most 1h");
+
 /// Of a Pareto distribution: heavy-tailed, with a mean and without a variance.
 const SHAPE: f64 = 1.5;
 
@@ -163,8 +169,8 @@ parameters! {
     pub struct OnOff {
         /// The distribution of on and off times. Source: ns.
         distribution: OnOffDistribution = OnOffDistribution::Exponential;
-        /// The mean on time.
-        on: Span => bound::DURATION;
+        /// The mean on time, a microsecond at least.
+        on: Span => ON;
         /// The mean off time.
         off: Span => bound::DELAY;
         /// The shape of the Pareto distribution, above 1. Source: ns.

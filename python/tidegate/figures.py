@@ -5,7 +5,7 @@ Out: a `Figure`; `figure_kinds` makes its traces.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate import happenings, labels, quantities
@@ -166,8 +166,49 @@ def _add_references(figure: Figure, references: Sequence[dict[str, Any]], spec: 
         )
 
 
+# What people wait for: key of a flow's summary, and of a time in it; title; label of the axis.
+_WAITS = (
+    ("pages", "load_s", "Load times of pages", "load time (s)"),
+    ("transfers", "completion_s", "Times of transfers", "time until all has arrived (s)"),
+)
+_WAITING_FLOWS_MAX = 20
+
+
+def _of_applications(points: Sequence[PointResult]) -> Iterator[dict[str, Any]]:
+    """Times that people wait, of flows that have them in all points; means, and what 19 of 20 are within."""
+    if not points:
+        return
+    for key, time, title, label in _WAITS:
+        path = (key, time, "p95")
+        flows = [
+            name
+            for name in points[0].summary.get("flows") or {}
+            if all(_is_there(point.summary, ("flows", name, *path)) for point in points)
+        ]
+        if not 1 <= len(flows) <= _WAITING_FLOWS_MAX:
+            continue
+        ends = [(flow, end) for flow in flows for end in ("mean", "p95")]
+        yield {
+            "id": f"{key}-{time.removesuffix('_s')}",
+            "title": title,
+            "kind": "bars",
+            "y": [f'value("flows.{flow}.{key}.{time}.{end}")' for flow, end in ends],
+            "labels": [end if len(flows) == 1 else f"{flow}, {end}" for flow, end in ends],
+            "y_label": label,
+        }
+
+
+def _is_there(summary: Mapping[str, Any], path: Sequence[str]) -> bool:
+    """Whether it says a number there."""
+    found: Any = summary
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return isinstance(found, int | float)
+
+
 def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
-    """Figures for a run whose file describes none: throughput per flow, then each recorded quantity."""
+    """Figures for a run whose file describes none: throughput per flow, what people wait for, then each
+    recorded quantity."""
     specs: list[dict[str, Any]] = []
     if points and points[0].summary.get("flows"):
         flows = list(points[0].summary["flows"])
@@ -182,6 +223,7 @@ def _suggested(points: Sequence[PointResult]) -> list[dict[str, Any]]:
                     "y_label": "throughput (Mb/s)",
                 }
             )
+    specs += _of_applications(points)
     names = points[0].series_names if points else []
     alike: dict[tuple[str, str], list[str]] = {}
     for name in names:

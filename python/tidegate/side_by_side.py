@@ -20,6 +20,8 @@ _FLOWS_MAX = 20
 _NAMES = ("name", "title", "description", "source", "schema_version")
 _MISSING = "–"
 _FORWARD = ".forward."
+# A table: title, labels of its first columns, rows, how many are left out, and of what.
+_Part = tuple[str, list[str], list[list[str]], int, str]
 
 
 def tables(results: Sequence[StoredResult], names: Sequence[str]) -> list[dict[str, Any]]:
@@ -55,6 +57,7 @@ def tables(results: Sequence[StoredResult], names: Sequence[str]) -> list[dict[s
             len(all_flows) - _FLOWS_MAX,
             "flows",
         ),
+        *_applications(summaries),
         (
             "Fluids",
             ["Fluid", "Measure"],
@@ -73,6 +76,16 @@ def tables(results: Sequence[StoredResult], names: Sequence[str]) -> list[dict[s
         for title, labels, rows, hidden, what in found
         if rows
     ]
+
+
+def _applications(summaries: Sequence[Mapping[str, Any]]) -> Iterator[_Part]:
+    """What pages, transfers and films have of their own."""
+    found = [{key: own for key, own, _ in display.applications(summary)} for summary in summaries]
+    for key, columns in display.APPLICATION_COLUMNS.items():
+        entries = [each.get(key, {}) for each in found]
+        flows = _names(entries)
+        rows = _measured(entries, flows[:_FLOWS_MAX], columns)
+        yield key.capitalize(), ["Flow", "Measure"], rows, len(flows) - _FLOWS_MAX, "flows"
 
 
 def _names(entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -159,7 +172,7 @@ def _whole(columns: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Titles that can stand alone: of `delay ms mean` and `p99` beside it, the latter is `delay ms p99`."""
     stem = ""
     for title, make in columns:
-        if title in ("p99", "max"):
+        if title in ("p95", "p99", "max"):
             yield f"{stem} {title}", make
             continue
         stem = title.removesuffix(" mean")

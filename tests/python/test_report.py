@@ -23,6 +23,7 @@ from tidegate import (
     topology_svg,
 )
 from tidegate.commands.reproduce import judge
+from tidegate.experiment import PointResult
 from tidegate.figure import Trace
 from tidegate.network import range_label, stem
 
@@ -441,3 +442,36 @@ def test_no_node_is_drawn_on_a_link_that_passes_it():
             if min(ax, bx) < x < max(ax, bx):
                 passes_at = ay + (by - ay) * (x - ax) / (bx - ax)
                 assert abs(y - passes_at) > 20, f"{name} stands on {a}-{b}"
+
+
+def test_what_people_wait_for_stands_side_by_side(result):
+    def pages(mean, loaded):
+        own = {"begun": 9, "loaded": loaded, "load_s": {"mean": mean, "p95": 3 * mean}}
+        return {"flows": {"web": {"throughput_bps": 1e6, "pages": own}}}
+
+    runs = [_run(result, pages(0.5, 9)), _run(result, pages(0.25, 8))]
+    (waits,) = (each for each in side_by_side.tables(runs, ["one", "two"]) if each["title"] == "Pages")
+    assert waits["rows"] == [
+        ["web", "begun", "9", "9"],
+        ["web", "loaded", "9", "8"],
+        ["web", "loaded after s mean", "0.5", "0.25"],
+        ["web", "loaded after s p95", "1.5", "0.75"],
+    ]
+
+
+def test_a_file_without_figures_shows_how_long_people_wait(result):
+    def point(mean, seed=1):
+        waits = {"load_s": {"mean": mean, "p95": 2 * mean}, "loaded": 3}
+        return PointResult(
+            "v", {}, seed, {"flows": {"web": {"pages": waits}, "bulk": {"throughput_bps": 1e6}}}
+        )
+
+    info = dataclasses.replace(result.info, figures=[], variants={"v": "v"}, axes={})
+    made = figures.build_all(info, [point(0.5), point(1.5, 2)])
+    (waits,) = (figure for figure in made if figure.title == "Load times of pages")
+    assert [name for _, name in waits.ticks] == ["mean", "p95"]
+    assert [(trace.label, trace.y) for trace in waits.traces] == [("v", [1.0, 2.0])]
+    assert waits.y_label == "load time (s)"
+    # Where one seed has loaded none there is nothing to compare.
+    nothing = [point(0.5), PointResult("v", {}, 2, {"flows": {"web": {"pages": {"loaded": 0}}}})]
+    assert all(figure.title != "Load times of pages" for figure in figures.build_all(info, nothing))

@@ -323,12 +323,15 @@ def expected_table(results: Sequence[Any]) -> str:
 
 
 def tables_of(results: Sequence[Any]) -> str:
-    """The tables that experiments describe, of `store.StoredResult`s; empty where there are none."""
+    """The tables that experiments describe, of `store.StoredResult`s, and one of those that describe nothing
+    and check nothing; empty where there are none."""
     from tidegate import figures
 
     parts = []
     for result in results:
         specs = [spec for spec in result.info.figures if spec.get("kind") == "table"]
+        if not (result.info.figures or result.checks) and (spec := figures.suggested_table(result.points)):
+            specs = [spec]
         for figure in (figures.build(spec, result.info, result.points) for spec in specs):
             if figure.table is not None:
                 title = coloured(f"{result.info.id}: {figure.title}", "title")

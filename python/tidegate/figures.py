@@ -172,6 +172,8 @@ _WAITS = (
     ("transfers", "completion_s", "Times of transfers", "time until all has arrived (s)"),
 )
 _WAITING_FLOWS_MAX = 20
+# Of a table that a terminal shows.
+_COLUMNS_MAX = 8
 
 
 def _of_applications(points: Sequence[PointResult]) -> Iterator[dict[str, Any]]:
@@ -196,6 +198,39 @@ def _of_applications(points: Sequence[PointResult]) -> Iterator[dict[str, Any]]:
             "labels": [end if len(flows) == 1 else f"{flow}, {end}" for flow, end in ends],
             "y_label": label,
         }
+
+
+def suggested_table(points: Sequence[PointResult]) -> dict[str, Any] | None:
+    """What the terminal shows of an experiment whose file describes nothing: throughput, how even it is, the
+    link that packets wait at longest, and what people wait for. None where there is nothing of that."""
+    summaries = [point.summary for point in points]
+    columns: list[tuple[str, str]] = []
+    if all(summary.get("flows") for summary in summaries):
+        columns.append(("all flows Mb/s", 'sum("flows.*.throughput_bps") / 1e6'))
+        if all(_is_there(summary, ("fairness", "jain")) for summary in summaries):
+            columns.append(("fairness (Jain)", 'value("fairness.jain")'))
+    waits = {
+        name: max(summary["links"][name]["delay_ms"]["mean"] for summary in summaries)
+        for name in (summaries[0].get("links") or {} if summaries else {})
+        if all(_is_there(summary, ("links", name, "delay_ms", "mean")) for summary in summaries)
+    }
+    if waits:
+        name = max(waits, key=lambda one: waits[one])
+        columns.append((f"{name}: delay ms", f'value("links.{name}.delay_ms.mean")'))
+        columns.append(("dropped", f'value("links.{name}.dropped_packets")'))
+    for spec in _of_applications(points):
+        things = zip(spec["labels"], spec["y"], strict=True)
+        columns += [(f"{spec['id'].split('-')[0]} s, {label}", term) for label, term in things]
+    if not columns:
+        return None
+    labels, terms = zip(*columns[:_COLUMNS_MAX], strict=True)
+    return {
+        "id": "overview",
+        "title": "means, ± half of 95 % intervals",
+        "kind": "table",
+        "y": [*terms],
+        "labels": [*labels],
+    }
 
 
 def _is_there(summary: Mapping[str, Any], path: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from tidegate import (
     checks,
+    display,
     draw_page,
     experiment,
     figure_kinds,
@@ -475,3 +476,23 @@ def test_a_file_without_figures_shows_how_long_people_wait(result):
     # Where one seed has loaded none there is nothing to compare.
     nothing = [point(0.5), PointResult("v", {}, 2, {"flows": {"web": {"pages": {"loaded": 0}}}})]
     assert all(figure.title != "Load times of pages" for figure in figures.build_all(info, nothing))
+
+
+def test_the_terminal_shows_means_of_a_file_that_describes_nothing(result):
+    def point(variant, seed, mbit):
+        links = {"in": {"delay_ms": {"mean": 1.0}}, "out": {"delay_ms": {"mean": mbit}, "dropped_packets": 7}}
+        flows = {"a": {"throughput_bps": mbit * 1e6}, "b": {"throughput_bps": 1e6}}
+        return PointResult(variant, {}, seed, {"flows": flows, "links": links, "fairness": {"jain": 0.5}})
+
+    points = [point("v", 1, 3.0), point("v", 2, 5.0), point("w", 1, 2.0), point("w", 2, 2.0)]
+    info = dataclasses.replace(result.info, id="mine", figures=[], variants={"v": "v", "w": "w"}, axes={})
+    nothing = dataclasses.replace(result, info=info, points=points, checks=[])
+    title, heads, _, *rows = display.tables_of([nothing]).splitlines()
+    assert title.startswith("mine: means")
+    assert re.split(r"\s{2,}", heads) == [
+        "variant", "all flows Mb/s", "fairness (Jain)", "out: delay ms", "dropped",
+    ]  # fmt: skip
+    assert [row.split() for row in rows] == [["v", "5", "0.5", "4", "7"], ["w", "3", "0.5", "2", "7"]]
+    # Who describes or checks something is shown that.
+    assert display.tables_of([dataclasses.replace(nothing, checks=[{}])]) == ""
+    assert display.tables_of([dataclasses.replace(nothing, points=[])]) == ""

@@ -34,7 +34,7 @@ def coloured(text: str, colour: str) -> str:
 
 
 _CHECK_MAX = 58  # letters of a check's name on a terminal; what is piped stays whole
-_WHERE_MAX = 40  # and of the point that decided it
+_WHERE_MAX = 28  # and of the point that decided it
 _COLUMN_MIN = 12  # letters: what is left of a column that is made narrow
 _PIPED_MAX = 140  # letters of a line that no terminal limits
 

@@ -153,6 +153,10 @@ def test_a_resolver_that_does_not_answer_keeps_nobody_waiting(gateway, tmp_path)
         assert f"no resolver has said yet where c.example.net:{PORT} is" in sites.log("a")
         assert sites.status("a")["endpoint"] == at
         sites.echo()
+        # Nothing is known of it as long as that is so.
+        sites.wait_for("controlled")
+        assert sites.control("a", "reload").returncode == 0
+        assert sites.log("a").count("no resolver has said yet") == 2
         begun = time.monotonic()
         sites.daemons["a"].terminate()
         assert sites.daemons["a"].wait(timeout=10) == 0
@@ -173,8 +177,12 @@ def test_after_an_outage_segments_are_as_large_as_before(gateway):
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "down"], check=True)
         time.sleep(19)
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "up"], check=True)
+        # What was not answered is no reason to take the path for smaller, also in the moment in which it is back.
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            assert sites.status("a")["mtu"] == 1420
+            time.sleep(0.1)
         sites.wait_for("controlled")
-        assert sites.status("a")["mtu"] == 1420
         answers = two_sites.told(sites.probe(INNER["b"], 20, 0.05))
         assert any(took is not None for _, took in answers)
 

@@ -78,8 +78,10 @@ def test_a_path_that_takes_not_even_the_least_is_told(sites):
     ip(sites, "middle", "link", "set", "dev", "to-b", "mtu", "1300")
     begin(sites)
     hear(sites, "the path to site b does not even take packets of 1280 bytes inside")
+    assert sites.status("a")["mtu_arrives"] is False
+    assert "takes packets of" not in sites.log("a").replace("not even take packets of", "")
     ip(sites, "middle", "link", "set", "dev", "to-b", "mtu", "1500")
-    hear(sites, "takes packets of 1280 bytes inside again")
+    hear(sites, "the path to site b takes packets of 1420 bytes inside")
 
 
 def test_who_does_not_answer_is_told_with_what_it_may_be(sites):
@@ -131,12 +133,12 @@ def test_a_name_that_nobody_knows_moves_nobody_who_is_heard(sites):
     right = file.read_text()
     # A name that is longer than names are is known to be unknown without a resolver.
     nobody = f"{'n' * 64}.invalid"
-    for name, said in ((f"{nobody}:{PORT}", f"nobody knows an address of {nobody}"), ("", "")):
+    for name, said in ((f"{nobody}:{PORT}", f"no address of {nobody}:{PORT} is found"), ("", "")):
         at = sites.status("a")["endpoint"]
         file.write_text(right.replace(f'"{OUTER["b"]}:{PORT}"', f'"{name}"') if name else right)
         ended = sites.control("a", "reload")
         assert ended.returncode == (1 if name else 0), ended.stderr
-        assert (said in ended.stderr) if said else ("nobody knows" not in ended.stderr), ended.stderr
+        assert (said in ended.stderr) if said else ("is found" not in ended.stderr), ended.stderr
         assert sites.status("a")["endpoint"] == at
         sites.wait_for("controlled")
     # A reload is no end of a session.

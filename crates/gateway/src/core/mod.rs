@@ -399,7 +399,7 @@ impl<T: Tunnels> Gateway<T> {
             home: peer.home,
             mtu: peer.mtu.size(),
             mtu_most: peer.mtu.most(),
-            is_path_too_small: peer.mtu.is_too_small(),
+            takes_base: peer.mtu.takes_base(),
             links: (0..self.links.len() as u8).filter_map(link).collect(),
             counters: peer.counters,
             drops: self.store.drops(peer.number),

@@ -26,8 +26,8 @@ pub struct SiteStatus {
     pub mtu: u16,
     /// See `mtu`.
     pub mtu_most: u16,
-    /// Whether it does not even take `mtu`.
-    pub is_path_too_small: bool,
+    /// Whether the path takes what every path takes ([`super::mtu::BASE`]), as far as that is known.
+    pub takes_base: Option<bool>,
     /// Of each virtual link that is open: see [`LinkStatus`].
     pub links: Vec<LinkStatus>,
     /// What has passed.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::log::Level;
 use super::look::Look;
+use crate::core::mtu::BASE;
 use crate::core::peer::State;
 use crate::core::status::SiteStatus;
 use crate::tunnel::Refusal;
@@ -43,8 +44,8 @@ impl<T: Copy + PartialEq> Seen<T> {
 #[derive(Debug)]
 struct Site {
     state: Seen<State>,
-    mtu: Seen<u16>,
-    is_too_small: Seen<bool>,
+    /// What its path takes, and whether it does not even take that.
+    path: Seen<(u16, bool)>,
     /// What had come of it, and to nothing, when it went down.
     in_vain: u64,
     /// Where it was.
@@ -63,8 +64,7 @@ impl Changes {
             let in_vain = site.counters.asked + site.counters.refused[Refusal::Forged as usize];
             let seen = self.0.entry(site.name.clone()).or_insert_with(|| Site {
                 state: Seen::new(site.state),
-                mtu: Seen::new(site.mtu),
-                is_too_small: Seen { told: Some(false), ..Seen::new(false) },
+                path: Seen::new((site.mtu, false)),
                 in_vain,
                 endpoint: site.endpoint,
             });
@@ -113,32 +113,24 @@ impl Site {
     }
 
     fn tell_path(&mut self, site: &SiteStatus, here: u16, say: &mut dyn FnMut(Level, String)) {
-        let SiteStatus { name, mtu, mtu_most, .. } = site;
-        if self.is_too_small.see(site.is_path_too_small, false) {
-            self.is_too_small.told = Some(site.is_path_too_small);
-            if site.is_path_too_small {
-                say(
-                    Level::Warning,
-                    format!(
-                        "the path to site {name} does not even take packets of {mtu} bytes inside, and larger ones of hosts are lost there: \
-                         what goes outside of this tunnel (another tunnel, PPP, a link) has to take 60 bytes more over IPv4, 80 over IPv6"
-                    ),
-                );
-            } else {
-                say(
-                    Level::Notice,
-                    format!("the path to site {name} takes packets of {mtu} bytes inside again"),
-                );
-            }
-        }
-        if !self.mtu.see(*mtu, false) {
+        let SiteStatus { name, mtu, mtu_most, takes_base, .. } = site;
+        // The least is what is left before it is known whether that arrives.
+        let Some(arrives) = takes_base.or((*mtu > BASE).then_some(true)) else { return };
+        let now = (*mtu, !arrives);
+        if !self.path.see(now, false) {
             return;
         }
-        let told = self.mtu.told.replace(*mtu);
-        match told {
+        match self.path.told.replace(now) {
+            _ if !arrives => say(
+                Level::Warning,
+                format!(
+                    "the path to site {name} does not even take packets of {mtu} bytes inside, and larger ones of hosts are lost there: \
+                     what goes outside of this tunnel (another tunnel, PPP, a link) has to take 60 bytes more over IPv4, 80 over IPv6"
+                ),
+            ),
             // As it should be, from the beginning.
             None if *mtu >= here => {}
-            Some(before) if *mtu < before && mtu < mtu_most => say(
+            Some((before, false)) if *mtu < before && mtu < mtu_most => say(
                 Level::Warning,
                 format!(
                     "the path to site {name} takes packets of {mtu} bytes inside, and no more of {before}"
@@ -190,9 +182,10 @@ mod tests {
                 via: None,
                 endpoint: Some(endpoint),
                 home: Home::default(),
-                mtu,
+                mtu: mtu.max(1280),
                 mtu_most,
-                is_path_too_small: mtu == 1280 && mtu_most == 1300,
+                // 1279 stands for what is less than the least, and 1278 for what is not known.
+                takes_base: (mtu != 1278).then_some(mtu != 1279),
                 links: Vec::new(),
                 counters,
                 drops: Drops::default(),
@@ -271,14 +264,14 @@ mod tests {
 
     #[test]
     fn a_path_that_takes_not_even_the_least_is_told_once_and_that_it_does() {
-        let at = |mtu| (State::Controlled, mtu);
-        let told =
-            said_of(&[at(1280), at(1280), at(1280), at(1280), at(1296), at(1296), at(1296)], |_| 0, 1300);
-        assert_eq!(told.len(), 5, "{told:?}");
+        let path = [1278, 1278, 1278, 1279, 1279, 1279, 1278, 1278, 1279, 1279, 1280, 1280, 1420, 1420, 1420];
+        let told = said(&path.map(|mtu| (State::Controlled, mtu)), |_| 0);
+        let [_, small, again, all] = told.as_slice() else { panic!("{told:?}") };
         assert!(
-            told[1].starts_with("4 the path to site b does not even take packets of 1280 bytes"),
+            small.starts_with("4 the path to site b does not even take packets of 1280 bytes"),
             "{told:?}"
         );
-        assert_eq!(told[3], "5 the path to site b takes packets of 1296 bytes inside again");
+        assert_eq!(again, "5 the path to site b takes packets of 1280 bytes inside (`gateway.mtu` is 1420)");
+        assert_eq!(all, "5 the path to site b takes packets of 1420 bytes inside (`gateway.mtu` is 1420)");
     }
 }

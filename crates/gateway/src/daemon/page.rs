@@ -128,7 +128,8 @@ fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
     term("dropped here", &site.drops.total().to_string(), out);
     let refused: u64 = site.counters.refused.iter().sum();
     term("refused", &refused.to_string(), out);
-    term("largest packet", &format!("{} B", site.mtu), out);
+    let less = if site.takes_base == Some(false) { "less than " } else { "" };
+    term("largest packet", &format!("{less}{} B", site.mtu), out);
     let path = |of: &LinkStatus| if of.is_pressed { "congested" } else { "free" }.to_owned();
     term("the path is", &used(link.map(path)), out);
     out.push_str("</dl>");

@@ -61,7 +61,6 @@ impl Peer {
     pub fn on_message(&mut self, envelope: &Envelope, body: &[u8], store: &mut Store, now: Time) {
         self.counters.heard_messages += 1;
         (self.heard, self.unheard_since) = (now, None);
-        self.mtu.on_heard();
         let is_known = envelope.incarnation == self.theirs;
         let echoes = envelope.echo == self.incarnation;
         match envelope.kind {

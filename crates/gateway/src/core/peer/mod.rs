@@ -288,7 +288,6 @@ impl Peer {
 
     /// Data, or a message about them, came.
     pub fn on_alive(&mut self, now: Time) {
-        self.mtu.on_heard();
         let at = now + QUIET;
         if self.asks.is_none_or(|(due, _)| due < at.saturating_sub(NOTED_EVERY)) {
             self.asks = Some((at, QUIET));

@@ -87,8 +87,8 @@ impl Plan {
                 Some(Some(end)) => named.found.push((site, *end)),
                 Some(None) if *has_to_be => {
                     let [.., at] = &self.written.sites[site];
-                    let wrong = at.saying(format!("nobody knows an address of {name}"));
-                    let help = "its site is heard where it is, and stays there; correct the name, or see that it is known";
+                    let wrong = at.saying(format!("no address of {name} is found"));
+                    let help = "its site is heard where it is, and stays there; correct the name, or see that it is known and a resolver can be reached";
                     return Err(ConfigErrors::from(wrong.helped(help.to_owned())));
                 }
                 None if *has_to_be => named.unanswered.push(site),

@@ -1,6 +1,6 @@
 //! What the daemon runs by, and how that changes: reloads, recordings, the end.
 //!
-//! Orders go to packet threads by queues; whoever has the manager has it for a moment, and asks nobody outside meanwhile.
+//! Orders go to packet threads by queues. Whoever has the manager waits for these, for files and for the kernel, and for nobody outside.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -36,6 +36,8 @@ pub struct Manager {
     file: PathBuf,
     plan: Plan,
     keys: Keys,
+    /// Sites whose names no resolver has answered for when the file was read: they are looked for in the next reload.
+    unanswered: BTreeSet<String>,
     public: [u8; 32],
     division: Division,
     crew: Arc<Crew>,
@@ -63,7 +65,7 @@ impl Manager {
     ) -> (Self, Receiver<()>) {
         let public = keys.private(&plan).public();
         let (names, wakes) = sync_channel(1);
-        (Self { file, plan, keys, public, division, crew, names }, wakes)
+        (Self { file, plan, keys, unanswered: BTreeSet::new(), public, division, crew, names }, wakes)
     }
 
     /// What it runs by.
@@ -129,7 +131,7 @@ impl Manager {
     ///
     /// # Errors
     /// What is wrong, for people.
-    fn reload(&mut self, plan: Plan, named: Named) -> Result<(), String> {
+    fn reload(&mut self, plan: Plan, named: &Named) -> Result<(), String> {
         require_changeable(&plan, &self.plan)?;
         self.keys.load(&plan).map_err(|why| why.render())?;
         plan.require_memory().map_err(|why| why.render())?;
@@ -138,16 +140,16 @@ impl Manager {
         for (end, (new, old)) in ends.iter_mut().zip(plan.peers.iter().zip(&self.plan.peers)) {
             *end = end.filter(|_| new.endpoint != old.endpoint);
         }
-        for (site, end) in named.found {
-            ends[site] = Some(end);
-        }
-        plan.require_ways(&ends).map_err(|why| why.render())?;
-        let written = self.keys.written_since(&plan);
         let names = plan.names();
         let mut moved = plan.moved_from(&self.plan);
-        for &site in &named.unanswered {
-            moved.remove(&names[site]);
+        for &(site, end) in &named.found {
+            ends[site] = Some(end);
+            moved.insert(names[site].clone());
         }
+        let unanswered: BTreeSet<String> = named.unanswered.iter().map(|&site| names[site].clone()).collect();
+        moved.retain(|site| !unanswered.contains(site));
+        plan.require_ways(&ends).map_err(|why| why.render())?;
+        let written = self.keys.written_since(&plan);
         let moved = Arc::new(moved);
         let whole = self.whole(&plan, &moved, &ends)?;
         let division = Division::new(&whole, self.crew.threads(), Some(&self.division));
@@ -179,7 +181,7 @@ impl Manager {
             let later = "its key counts from the next start; restart the daemon for it";
             say(Level::Warning, format_args!("{file} has been written since the daemon began: {later}"));
         }
-        (self.plan, self.division) = (plan, division);
+        (self.plan, self.division, self.unanswered) = (plan, division, unanswered);
         // Names may be others. Whoever looks them up may do that already.
         let _ = self.names.try_send(());
         Ok(())
@@ -315,15 +317,17 @@ fn require_changeable(plan: &Plan, now: &Plan) -> Result<(), String> {
 /// The file as it is by now, and where sites are whose names are new in it. One that is heard does not leave where it is for a name that
 /// nobody knows. While names are looked up nobody waits for the manager.
 fn read_anew(shares: &Shares) -> Result<(Plan, Named), String> {
-    let (file, now, look) = {
+    let (file, now, look, unanswered) = {
         let manager = lock(shares);
-        (manager.file.clone(), manager.plan.clone(), manager.crew.look())
+        let look = manager.crew.look();
+        (manager.file.clone(), manager.plan.clone(), look, manager.unanswered.clone())
     };
     let plan = config::open(&file).map_err(|why| why.render())?;
     require_changeable(&plan, &now)?;
     let sites = look.iter().flat_map(|look| &look.sites);
     let names = plan.peers.iter().zip(&now.peers).zip(sites).map(|((new, old), site)| {
-        let name = new.endpoint.clone().filter(|_| new.endpoint != old.endpoint)?;
+        let is_open = new.endpoint != old.endpoint || unanswered.contains(&site.name);
+        let name = new.endpoint.clone().filter(|_| is_open)?;
         config::literal(&name, plan.listen.ip()).is_none().then_some((name, site.state != State::Down))
     });
     let named = plan.require_names(&names.collect::<Vec<_>>(), NAMES_PATIENCE);
@@ -338,7 +342,7 @@ pub fn reload(shares: &Shares) -> Result<(), String> {
     // One after the other: what one reads is compared with what the one before made of it.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let outcome = read_anew(shares).and_then(|(plan, named)| lock(shares).reload(plan, named));
+    let outcome = read_anew(shares).and_then(|(plan, named)| lock(shares).reload(plan, &named));
     match &outcome {
         Ok(()) => say(Level::Notice, "reloaded"),
         Err(why) => say(Level::Error, format_args!("not reloaded, and nothing has changed:\n{why}")),

@@ -146,7 +146,8 @@ def half_width(low: float | None, high: float | None, count: int) -> str:
         return ""
     half = (high - low) / 2
     # Means of equal values differ from these by the last digits of arithmetic (2^-52).
-    return f" ±{number(half if half > 1e-13 * max(abs(low), abs(high)) else 0, 2)}"
+    is_rounding = math.isfinite(half) and half <= 1e-13 * max(abs(low), abs(high))
+    return f" ±{number(0 if is_rounding else half, 2)}"
 
 
 def _scaled(

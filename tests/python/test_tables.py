@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import checks, display, experiment, figures, parallel, report, stats, tables, tidy
+from tidegate import checks, display, experiment, figures, parallel, quantities, report, stats, tables, tidy
 from tidegate.commands.reproduce import judge
 from tidegate.errors import MeasureError
 
@@ -121,3 +121,10 @@ def test_plot_writes_a_table_as_markdown(tidegate_command, shelf):
     code, out, _ = tidegate_command("plot", "res", "-p", "rates")
     assert code == 0
     assert out.strip().endswith("rates.md")
+
+
+def test_the_last_digits_of_arithmetic_are_no_spread():
+    assert quantities.half_width(0.3 - 5e-17, 0.3 + 5e-17, 3) == " ±0"
+    assert quantities.half_width(0.3, 0.3 + 4e-12, 3) == " ±2.0e-12"
+    assert quantities.half_width(0.0, 0.0, 3) == " ±0"
+    assert quantities.half_width(0.3, 0.5, 2) == ""

@@ -177,7 +177,7 @@ def test_after_an_outage_segments_are_as_large_as_before(gateway):
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "down"], check=True)
         time.sleep(19)
         subprocess.run(["ip", "-n", middle, "link", "set", "dev", "to-b", "up"], check=True)
-        # What was not answered is no reason to take the path for smaller, also in the moment in which it is back.
+        # What was not answered is no reason to take the path for smaller, also in the moment it is back.
         until = time.monotonic() + 5
         while time.monotonic() < until:
             assert sites.status("a")["mtu"] == 1420

@@ -217,7 +217,7 @@ def suggested_table(points: Sequence[PointResult]) -> dict[str, Any] | None:
     if waits:
         name = max(waits, key=lambda one: waits[one])
         columns.append((f"{name}: delay ms", f'value("links.{name}.delay_ms.mean")'))
-        columns.append(("dropped", f'value("links.{name}.dropped_packets")'))
+        columns.append((f"{name}: dropped", f'value("links.{name}.dropped_packets")'))
     for spec in _of_applications(points):
         things = zip(spec["labels"], spec["y"], strict=True)
         columns += [(f"{spec['id'].split('-')[0]} s, {label}", term) for label, term in things]

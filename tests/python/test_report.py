@@ -490,7 +490,7 @@ def test_the_terminal_shows_means_of_a_file_that_describes_nothing(result):
     title, heads, _, *rows = display.tables_of([nothing]).splitlines()
     assert title.startswith("mine: means")
     assert re.split(r"\s{2,}", heads) == [
-        "variant", "all flows Mb/s", "fairness (Jain)", "out: delay ms", "dropped",
+        "variant", "all flows Mb/s", "fairness (Jain)", "out: delay ms", "out: dropped",
     ]  # fmt: skip
     assert [row.split() for row in rows] == [["v", "5", "0.5", "4", "7"], ["w", "3", "0.5", "2", "7"]]
     # Who describes or checks something is shown that.

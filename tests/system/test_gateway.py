@@ -176,7 +176,8 @@ def test_the_page_is_one_document_and_metrics_are_there(sites):
     assert subprocess.run(command, capture_output=True, timeout=10).returncode != 0
 
 
-# The load is iperf3's. Where `CI` is set it must be there: a skip is a failure then (conftest.py).
+# The load is iperf3's, and a kernel without IPv6 has nothing to send it over. Where `CI` is set both must be
+# there: a skip is a failure then (conftest.py).
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="iperf3 is missing")
 @pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="the machine has no IPv6")
 def test_ipv6_goes_inside_and_outside_and_classes_have_links_of_their_own(gateway):

@@ -88,13 +88,13 @@ impl Try {
         Self { size, slots: 1, next, owes: false, is_there: false, number, small: 0, misses: 0 }
     }
 
-    /// What is to be sent; none while there is nothing, or where the size is missed.
+    /// What is to be sent, if anything: of a size that is not missed.
     fn poll(&mut self, now: Time) -> Option<u16> {
         if self.owes {
             self.owes = false;
             return Some(self.size);
         }
-        if self.next > now || self.is_missed() {
+        if self.next > now {
             return None;
         }
         let is_paired = self.is_there || self.slots < SLOTS_MAX;

@@ -34,7 +34,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         datagram.truncate(length - usize::from(kind / 2) % (length + 1));
     }
     for _ in 0..2 {
-        if let Addressed::Peer(number) = there.addressed(&datagram, from, now, &mut room) {
+        if let Addressed::Peer(number) = there.addressed(&datagram, from.into(), now, &mut room) {
             let opened = there.tunnel(number).open(&datagram, from, now, &mut opening);
             assert!(matches!(opened, Opened::Refused(_)) || datagram == genuine, "{opened:?}");
         }

@@ -80,7 +80,7 @@ fuzz_target!(|input: (bool, u8, [u8; 4], &[u8])| {
         let mut hear = |thread: usize, datagram: &[u8], tunnels: &mut [WireguardTunnels]| {
             heard += 1;
             let mut room = [0; 2048];
-            if let Addressed::Peer(other) = tunnels[thread].addressed(datagram, from, *now, &mut room) {
+            if let Addressed::Peer(other) = tunnels[thread].addressed(datagram, from.into(), *now, &mut room) {
                 assert_eq!(other, 0, "there is no other peer");
             }
         };

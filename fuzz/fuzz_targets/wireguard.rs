@@ -30,7 +30,7 @@ fn pair() -> Pair {
         while let Some(length) = there.tunnel(0).poll(Time::ZERO, &mut room) {
             // What a handshake is made of, and a first sign of life.
             genuine.push(room[..length].to_vec());
-            here.addressed(&room[..length], from, Time::ZERO, &mut opening);
+            here.addressed(&room[..length], from.into(), Time::ZERO, &mut opening);
             here.tunnel(0).open(&room[..length], from, Time::ZERO, &mut opening);
         }
         while let Some(length) = here.tunnel(0).poll(Time::ZERO, &mut room) {
@@ -77,7 +77,7 @@ fuzz_target!(|input: (u8, [u8; 4], &[u8])| {
         let from = SocketAddr::from((address, 1));
         let (mut room, mut opening) = ([0; 2048], [0; 4200]);
         // All of them were here before.
-        match here.addressed(&datagram, from, *now, &mut room) {
+        match here.addressed(&datagram, from.into(), *now, &mut room) {
             Addressed::Peer(0) => {
                 let opened = here.tunnel(0).open(&datagram, from, *now, &mut opening);
                 assert!(matches!(opened, Opened::Refused(_)), "{opened:?}");

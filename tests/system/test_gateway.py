@@ -124,6 +124,16 @@ def test_everything_through_the_tunnel_needs_another_way_to_the_other_end(gatewa
         assert said in refused.stderr
         assert str(file) in refused.stderr
         assert ip("route", "show") == before, "who is refused has changed nothing"
+        # The machine starts it, for the first time: what it would close is the way to who could mend it.
+        service = sites.within("a", "env", "NOTIFY_SOCKET=/run/nobody", str(gateway), "run", str(file))
+        refused = subprocess.run(service, capture_output=True, text=True, timeout=20)
+        assert refused.returncode == 1
+        assert said in refused.stderr
+        close = sites.within("a", str(gateway), "close", str(file))
+        refused = subprocess.run(close, capture_output=True, text=True, timeout=20)
+        assert refused.returncode == 1
+        assert refused.stderr.rstrip().endswith("nothing is closed")
+        assert ip("route", "show") == before
         note = subprocess.run([gateway, "check", file], capture_output=True, text=True, check=True).stdout
         assert "note: sites.b.endpoint is in 0.0.0.0/0" in note
         ip("route", "add", OUTER["b"], "via", router)

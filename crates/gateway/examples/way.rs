@@ -178,11 +178,11 @@ fn cryptography(packets: usize, data_bytes: usize) -> f64 {
     let mut scratch = vec![0; BUFFER_BYTES];
     for _ in 0..4 {
         while let Some(bytes) = here.tunnel(0).poll(Time::ZERO, &mut one) {
-            there.addressed(&one[..bytes], address(0), Time::ZERO, &mut scratch);
+            there.addressed(&one[..bytes], address(0).into(), Time::ZERO, &mut scratch);
             there.tunnel(0).open(&one[..bytes], address(0), Time::ZERO, &mut other);
         }
         while let Some(bytes) = there.tunnel(0).poll(Time::ZERO, &mut one) {
-            here.addressed(&one[..bytes], address(1), Time::ZERO, &mut scratch);
+            here.addressed(&one[..bytes], address(1).into(), Time::ZERO, &mut scratch);
             here.tunnel(0).open(&one[..bytes], address(1), Time::ZERO, &mut other);
         }
     }

@@ -173,13 +173,12 @@ def find_results(path: Path) -> list[Path]:
         raise InvalidFileError(f"{path} is no folder")
     if is_result(path):
         return [path]
-    found = [
-        manifest.parent
-        for manifest in path.rglob(_MANIFEST)
-        if not any(
-            part.startswith(".") or part.endswith(".partial") for part in manifest.relative_to(path).parts
-        )
-    ]
+    found = []
+    for folder, below, files in os.walk(path):
+        # Where nothing is found, nothing is looked for: hidden folders are large.
+        below[:] = [name for name in below if not name.startswith(".") and not name.endswith(".partial")]
+        if _MANIFEST in files:
+            found.append(Path(folder))
     if not found:
         raise InvalidFileError(f"no results in {path}")
     return sorted(found, key=lambda folder: natural_key(folder.as_posix()))

@@ -5,8 +5,8 @@ Settled, and other than in Linux:
   never less than 512 (of a tin: its own exact rate, `bandwidth >> 4` and so on). All clocks begin at 0.
 - The quantum of a flow has no dither: deficits are in 1/65536 of a byte. Linux has its rates in bytes per
   second, so that the quantum, `rate >> 12` there, is `rate >> 15` here.
-- The hash of a flow is its number, that of a host the number of the host, of both hosts `src * 65536 + dst`;
-  the slot is the hash modulo `queues`, for queues and for hosts. Tags begin as 0 (Linux): an unused slot
+- The hash of a flow is its number, that of a host the number of the host, of both hosts `src * 65537 + dst`, of
+  which both count modulo a power of two; the slot is the hash modulo `queues`, for queues and for hosts. Tags begin as 0 (Linux): an unused slot
   counts as one that number 0 had.
 - Memory is bytes of packets. What does not fit is taken from the head of the queue with the most bytes in all
   tins; of several from the first in the first tin.
@@ -170,7 +170,7 @@ class Cake:
         mode = self.c["flow_mode"]
         if mode == "flowblind":
             return tin.queues[0]
-        by_hosts = {"srchost": packet.src, "dsthost": packet.dst, "hosts": packet.src * 65536 + packet.dst}
+        by_hosts = {"srchost": packet.src, "dsthost": packet.dst, "hosts": packet.src * 65537 + packet.dst}
         number = by_hosts.get(mode, packet.flow)
         order = self.set_of(tin.queues, number)
         had = [queue for queue in order if queue.tag == number]

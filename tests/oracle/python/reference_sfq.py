@@ -1,7 +1,7 @@
 """SFQ as ns-2 has it: bins in turns of one packet; a bin takes at most half of what is left of the buffer.
 
-Settled: the bin is the flow's number plus the number of times that the hash has moved, modulo the number of bins (`perturb`
-nanoseconds apart; packets that wait stay where they are, thesis of Feng, section 4.5.4). With `bin_limit` each bin is a queue
+Settled: the bin is the flow's number, modulo the number of bins. Each time that the hash moves, a flow moves by one bin, and by
+one more for each time that the numbers have gone round before its own (`perturb` nanoseconds apart; packets that wait stay where they are, thesis of Feng, section 4.5.4). With `bin_limit` each bin is a queue
 of so many bytes for itself, and there is no common limit.
 """
 
@@ -25,7 +25,8 @@ class Sfq:
 
     def arrive(self, packet, now):
         moves = now // self.c["perturb"] if self.c.get("perturb") else 0
-        b = (packet.flow + moves) % self.c["buckets"]
+        buckets = self.c["buckets"]
+        b = (packet.flow + moves * (1 + packet.flow // buckets)) % buckets
         if not self.admits(b, packet):
             drop(packet, "overflow", now)
             return

@@ -15,7 +15,7 @@ use super::envelope::{self, Envelope, Kind};
 use super::relay::Head;
 use super::store::Way;
 use super::{Gateway, OUTER_HEADER_BYTES};
-use crate::tunnel::{Addressed, Opened, Refusal, Tunnel, Tunnels};
+use crate::tunnel::{Addressed, Opened, Refusal, Source, Tunnel, Tunnels};
 
 /// Answers to strangers that wait to be sent, at most.
 const REPLIES_MAX: usize = 64;
@@ -32,7 +32,8 @@ impl<T: Tunnels> Gateway<T> {
     ) {
         let nobody = SocketAddr::new(IpAddr::from([0; 4]), 0);
         let far = from.map_or(nobody, |from| from.far);
-        let addressed = self.tunnels.addressed(datagram, far, now, &mut self.scratch);
+        let source = through.map_or(Source::At(far), Source::Through);
+        let addressed = self.tunnels.addressed(datagram, source, now, &mut self.scratch);
         let number = match addressed {
             Addressed::Peer(number) => number,
             Addressed::Reply(bytes) => {
@@ -83,10 +84,6 @@ impl<T: Tunnels> Gateway<T> {
     /// Site `number` asks from `from` for a session, and is answered there: it may have moved. Who starts anew knows none of the
     /// questions that were answered before, and whoever recorded one may say it from anywhere: nobody is followed for a question.
     fn answer(&mut self, from: Option<Ends>, number: u32, now: Time) {
-        if self.peers[number as usize].endpoint.is_none() {
-            // It speaks first: anywhere is better than nowhere.
-            self.follow(from, number, now);
-        }
         // By way of another site it goes as all else does, and so it does where too many are answered.
         if from.is_none() || self.replies.len() >= REPLIES_MAX {
             return;

@@ -1,6 +1,8 @@
 //! From hosts here to the queue in front of the shaper: site, class, marker, and what a packet may be.
 
 use std::hash::BuildHasher;
+use std::net::SocketAddr;
+
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::mark::{Conditioned, Marker};
 use tidegate_packet::{Address, DropReason, FlowId, Headers, Packet, Protocol, Sink};
@@ -33,6 +35,10 @@ impl<T: Tunnels> Gateway<T> {
             self.stray.unrouted_packets += 1;
             return;
         };
+        if self.is_ours(&read.headers, number) {
+            self.stray.unrouted_packets += 1;
+            return;
+        }
         let packet = &packet[..read.bytes as usize];
         let Peer { counters, mtu, .. } = &mut self.peers[number as usize];
         counters.entered_packets += 1;
@@ -51,6 +57,13 @@ impl<T: Tunnels> Gateway<T> {
             self.peers[number as usize].counters.too_large_packets += 1;
             self.answer_too_large(packet, &read.headers, number, mtu);
         }
+    }
+
+    /// Whether a packet is a datagram of this tunnel to site `number`, which the machine has sent into the tunnel instead of to the site: the
+    /// site is in a network of its own now. It would be sealed again and again.
+    fn is_ours(&self, headers: &Headers, number: u32) -> bool {
+        let to = || SocketAddr::new(ip_of(headers.destination), headers.destination_port);
+        headers.protocol == Protocol::UDP && self.peers[number as usize].endpoint == Some(to())
     }
 
     /// `packet`, which is not too large, is for site `number`.

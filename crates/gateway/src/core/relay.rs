@@ -89,6 +89,13 @@ impl<T: Tunnels> Gateway<T> {
         self.pass_on(head, &room[..sealed.bytes], number, via, now);
     }
 
+    /// The class here of what another site calls `class`: one that there is here, or that of all that fits none.
+    pub(super) fn passed_class(&self, class: u8) -> u8 {
+        let classes = &self.config.classes;
+        let is_known = classes.iter().any(|one| one.class == class);
+        if is_known { class } else { classes.last().map_or(0, |other| other.class) }
+    }
+
     /// `datagram`, which came from site or tunnel `from`, goes on through the queue to site `to`.
     fn pass_on(&mut self, head: Head, datagram: &[u8], from: u32, to: u32, now: Time) {
         let Some(buffer) = self.store.take(from, Way::Out) else { return };
@@ -106,7 +113,7 @@ impl<T: Tunnels> Gateway<T> {
         self.store.fill(buffer, (from, Way::Out), length, &read);
         let flow = self.flow_of(&read);
         let mut packet = Packet {
-            class: head.class,
+            class: self.passed_class(head.class),
             // Own datagrams are as from hosts.
             in_port: if head.from == self.config.id { u16::MAX } else { from as u16 },
             ..Packet::new(buffer.0, flow, outer_bytes(length))

@@ -47,9 +47,10 @@ impl Batch {
     /// What is there goes.
     pub fn flush(&mut self, sockets: &mut [Udp]) {
         if let Some((to, traffic_class)) = self.to.take() {
-            // An address of a version that no socket has cannot be reached.
             if let Some(socket) = sockets.iter_mut().find(|socket| socket.reaches(&to.far)) {
                 socket.send(to, traffic_class, &self.bytes[..self.used], self.segment);
+            } else if let Some(socket) = sockets.first_mut() {
+                socket.lack(to.far, self.count as u64);
             }
         }
         (self.used, self.count) = (0, 0);

@@ -1,7 +1,10 @@
 //! What the log is told of sites: what has become of them, what their paths take, and why one does not answer.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
+
+use nix::libc;
 
 use super::log::Level;
 use super::look::Look;
@@ -82,7 +85,8 @@ impl Changes {
                 say(level, format!("site {} is {}{at}", site.name, site.state.name()));
             }
             if site.state == State::Down && seen.state.looks == LOOKS_UNANSWERED {
-                seen.tell_unanswered(site, in_vain, say);
+                let refusal = look.wire.refusal.filter(|(to, _)| site.endpoint == Some(*to));
+                seen.tell_unanswered(site, in_vain, refusal.map(|(_, why)| why), say);
             }
             if site.state == State::Controlled {
                 seen.tell_path(site, here, say);
@@ -92,9 +96,31 @@ impl Changes {
 }
 
 impl Site {
-    fn tell_unanswered(&self, site: &SiteStatus, in_vain: u64, say: &mut dyn FnMut(Level, String)) {
+    /// `refusal` is the system's number of why it sends nothing there.
+    fn tell_unanswered(
+        &self,
+        site: &SiteStatus,
+        in_vain: u64,
+        refusal: Option<i32>,
+        say: &mut dyn FnMut(Level, String),
+    ) {
         let Some(endpoint) = site.endpoint else { return };
         let name = &site.name;
+        if let Some(why) = refusal {
+            let why = io::Error::from_raw_os_error(why);
+            let help = match why.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => {
+                    "a rule of a firewall here, for what goes out, forbids it"
+                }
+                Some(libc::EAFNOSUPPORT) => "no address of `gateway.listen` is of its version of IP",
+                _ => "look at `ip route get` for it",
+            };
+            say(
+                Level::Warning,
+                format!("site {name}: this machine sends nothing to {endpoint} ({why}): {help}"),
+            );
+            return;
+        }
         say(
             Level::Warning,
             // Whose key is another one than is thought here answers nothing at all.
@@ -171,6 +197,16 @@ mod tests {
 
     /// The same of one that takes so many bytes itself.
     fn said_of(seconds: &[(State, u16)], forged: impl Fn(u64) -> u64, mtu_most: u16) -> Vec<String> {
+        said_by(seconds, forged, mtu_most, Wire::default())
+    }
+
+    /// And on a machine that did this.
+    fn said_by(
+        seconds: &[(State, u16)],
+        forged: impl Fn(u64) -> u64,
+        mtu_most: u16,
+        wire: Wire,
+    ) -> Vec<String> {
         let (mut changes, mut said) = (Changes::default(), Vec::new());
         let endpoint: SocketAddr = "192.0.2.7:51820".parse().expect("it is one");
         for (second, &(state, mtu)) in seconds.iter().enumerate() {
@@ -197,7 +233,7 @@ mod tests {
                 sites: vec![site],
                 threads: vec![0],
                 stray: Stray::default(),
-                wire: Wire::default(),
+                wire,
             };
             changes.tell(&look, 1420, &mut |level, what| said.push(format!("{} {what}", level as u8)));
         }
@@ -231,6 +267,25 @@ mod tests {
         let once = said(&[(State::Down, 1280); 60], |second| second.min(1));
         assert_eq!(once, unanswered, "somebody else has said again what it said before");
         assert!(refused[1].contains("`preshared_key_file` is not the same"), "{refused:?}");
+    }
+
+    #[test]
+    fn what_this_machine_does_not_send_is_told_as_that() {
+        let told = |to: &str, why| {
+            let wire = Wire { refusal: Some((to.parse().expect("it is one"), why)), ..Wire::default() };
+            said_by(&[(State::Down, 1280); 60], |_| 0, 1420, wire)
+        };
+        let forbidden = told("192.0.2.7:51820", libc::EPERM);
+        assert_eq!(forbidden.len(), 2, "{forbidden:?}");
+        assert!(
+            forbidden[1].starts_with(
+                "4 site b: this machine sends nothing to 192.0.2.7:51820 (Operation not permitted"
+            )
+        );
+        assert!(forbidden[1].contains("firewall"), "{forbidden:?}");
+        assert!(told("192.0.2.7:51820", libc::ENETUNREACH)[1].contains("`ip route get`"));
+        assert!(told("192.0.2.7:51820", libc::EAFNOSUPPORT)[1].contains("`gateway.listen`"));
+        assert!(told("192.0.2.8:51820", libc::EPERM)[1].contains("does not answer"), "it is another's");
     }
 
     #[test]

@@ -12,9 +12,10 @@ mod recorded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -347,6 +348,40 @@ pub fn open(path: &Path) -> Result<Plan, ConfigErrors> {
     read(&name, &text)
 }
 
+/// Where the file at `path`, which is wrong, says that the state is: by its lines alone, for where the daemon before has noted what is
+/// closed counts whatever else is wrong. Where it says nothing, the usual place; none where it says that no state is kept.
+pub fn state_of_wrong(path: &Path) -> Option<PathBuf> {
+    let text = text_of(path).unwrap_or_default();
+    let place = said_in(&text, "state").unwrap_or(DEFAULT_STATE);
+    (!place.is_empty()).then(|| PathBuf::from(place))
+}
+
+/// The same of the socket of orders.
+pub fn socket_of_wrong(path: &Path) -> PathBuf {
+    PathBuf::from(said_in(&text_of(path).unwrap_or_default(), "socket").unwrap_or(super::DEFAULT_SOCKET))
+}
+
+/// What a line of `text` gives `key` of `[gateway]` as: a string in quotes, on one line, as it stands there.
+fn said_in<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut table = "";
+    text.lines().find_map(|line| {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            table = header.split(']').next().unwrap_or_default().trim();
+        }
+        let (name, value) = line.split_once('=')?;
+        let name = match (table, name.trim()) {
+            ("gateway", name) => name,
+            ("", name) => name.strip_prefix("gateway.")?,
+            _ => return None,
+        };
+        let value = value.trim_start();
+        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+        let (value, _) = value[1..].split_once(quote)?;
+        (name == key).then_some(value)
+    })
+}
+
 /// A file that somebody named is read no further than this: four thousand sites need less.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -448,9 +483,33 @@ pub fn literal(text: &str, listen: IpAddr) -> Option<SocketAddr> {
     text.parse().ok().filter(|address| fits(address, listen))
 }
 
-/// The first address of `name` that a socket at `listen` can reach. It may take long.
-pub fn resolve(name: &str, listen: IpAddr) -> Option<SocketAddr> {
-    name.to_socket_addrs().ok()?.find(|address| fits(address, listen))
+/// Why a name leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nowhere {
+    /// It has no address that the socket can reach.
+    Unknown,
+    /// Nobody can say it now: no resolver is reached, or those that know the name do not answer it. Later they may.
+    Unsaid,
+}
+
+/// The first address of `name`, with a port as in `endpoint`, that a socket at `listen` can reach. It may take long.
+///
+/// # Errors
+/// When there is none, or none now.
+pub fn resolve(name: &str, listen: IpAddr) -> Result<SocketAddr, Nowhere> {
+    let (host, port) = name.rsplit_once(':').ok_or(Nowhere::Unknown)?;
+    let port = port.parse().map_err(|_| Nowhere::Unknown)?;
+    let hints = AddrInfoHints { socktype: SockType::DGram.into(), ..AddrInfoHints::default() };
+    let answers = getaddrinfo(Some(host), None, Some(hints)).map_err(|why| match why.kind() {
+        // What a machine lacks itself, descriptors or memory, says nothing of the name.
+        LookupErrorKind::Again | LookupErrorKind::Memory | LookupErrorKind::System => Nowhere::Unsaid,
+        _ => Nowhere::Unknown,
+    })?;
+    let mut places = answers.flatten().map(|mut answer| {
+        answer.sockaddr.set_port(port);
+        answer.sockaddr
+    });
+    places.find(|address| fits(address, listen)).ok_or(Nowhere::Unknown)
 }
 
 /// A number that nobody knows, for what is drawn in one life.

@@ -1,5 +1,5 @@
 //! Whether what is sent from the addresses at which sites reach us leaves by the devices by which they came: see
-//! [`crate::core::ends`]; and whether the routes over the device are there.
+//! [`crate::core::ends`]; whether the routes over the device are there; and, once, which others go before them.
 //!
 //! The kernel is asked when a site is heard at another address, when it says that its routes are others, and twice a minute
 //! whatever it says. What it answers goes to the packet threads, which ask nobody.
@@ -22,7 +22,7 @@ use tidegate_units::Span;
 use super::control::{Shares, lock};
 use super::io::clock;
 use super::log::{Level, say};
-use super::routes;
+use super::routes::{self, Past};
 use crate::core::ends::Near;
 
 /// How often it is looked where sites are heard.
@@ -107,6 +107,48 @@ pub fn keep_homes(shares: &Shares) {
     }
 }
 
+/// Says which of `networks` do not go through the tunnel over `device`, for other routes go first: that is the operator's word, but may be
+/// a mistake. Where a machine has very many routes this takes seconds: nobody should wait for it.
+pub fn tell_past(networks: &[IpNet], device: &str) {
+    let (found, is_whole) = routes::past(networks, device);
+    for what in networks.iter().filter_map(|network| Some((network, found.get(network)?))).flat_map(past_told)
+    {
+        say(Level::Warning, what);
+    }
+    if !is_whole {
+        say(
+            Level::Notice,
+            format_args!(
+                "there are more routes than are looked through: others may go before those over {device} as well (`ip route show root NETWORK` \
+                 shows them)"
+            ),
+        );
+    }
+}
+
+/// What there is to say of a network, of which all or a part leaves by other devices.
+fn past_told((network, past): (&IpNet, &Past)) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(other) = past.whole() {
+        told.push(format!(
+            "{network} leaves by {other}, in clear text: a route there goes first (`ip route show exact {network}`); remove it, or give it \
+             a metric above 11"
+        ));
+    }
+    // All there is has narrower routes wherever a machine has a network, and that is meant.
+    if let Some((part, other)) = past.part.as_ref().filter(|_| network.prefix_len() > 1) {
+        let more = match past.parts {
+            1 => String::new(),
+            some => format!(" (and {} more)", some - 1),
+        };
+        told.push(format!(
+            "{part} of {network} leaves by {other}{more}, in clear text, for a narrower route goes first: a network of this machine's own? Each \
+             is at one site; `ip route show root {network}` shows them"
+        ));
+    }
+    told
+}
+
 /// Says which routes over the device are gone that were not `lost` before, or that all are back: who gave its rights away cannot make
 /// them again.
 fn tell_lost(shares: &Shares, lost: &mut Vec<IpNet>) {
@@ -137,7 +179,11 @@ fn tell_lost(shares: &Shares, lost: &mut Vec<IpNet>) {
 
 /// Asks for those that were not `judged`, and tells what is new.
 fn judge(shares: &Shares, judged: &mut Judged) {
-    let Some(look) = lock(shares).crew().look() else { return };
+    let (look, device) = {
+        let manager = lock(shares);
+        (manager.crew().look(), manager.plan().device.clone())
+    };
+    let Some(look) = look else { return };
     let open: Vec<_> = look
         .sites
         .iter()
@@ -159,7 +205,15 @@ fn judge(shares: &Shares, judged: &mut Judged) {
         let leaves_by = devices.get(&(far, near.address));
         let is_elsewhere = came_by.as_ref() != leaves_by;
         if is_elsewhere != site.home.near().is_none() {
-            if is_elsewhere {
+            if leaves_by == Some(&device) {
+                say(
+                    Level::Warning,
+                    format_args!(
+                        "site {} is at {far} now, and the way there is {device} itself, as it is in a network of that site: nothing that is sent                          arrives. Give it a way of its own (`ip route add {far} via ROUTER`)",
+                        site.name
+                    ),
+                );
+            } else if is_elsewhere {
                 let by = leaves_by.map_or("nowhere", String::as_str);
                 let came_by = came_by.as_deref().unwrap_or("a device that is gone");
                 say(
@@ -176,5 +230,37 @@ fn judge(shares: &Shares, judged: &mut Judged) {
             }
         }
         judged.insert(site.name.clone(), (far, near, is_elsewhere));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_past_the_tunnel_is_told_with_what_to_do() {
+        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
+        let past = |parts| Past {
+            first: Some((0, Some("wan".to_owned()))),
+            part: Some((net("10.44.3.0/24"), "lan".to_owned())),
+            parts,
+        };
+        let told = past_told((&net("10.44.0.0/16"), &past(3)));
+        assert_eq!(told.len(), 2);
+        assert!(
+            told[0].starts_with("10.44.0.0/16 leaves by wan, in clear text: a route there goes first (`ip ")
+        );
+        assert!(
+            told[1].starts_with("10.44.3.0/24 of 10.44.0.0/16 leaves by lan (and 2 more), in clear text, ")
+        );
+        let one = past_told((&net("10.44.0.0/16"), &past(1)));
+        assert!(
+            one[1].starts_with("10.44.3.0/24 of 10.44.0.0/16 leaves by lan, in clear text, for a narrower")
+        );
+        assert_eq!(past_told((&net("0.0.0.0/0"), &past(1))).len(), 1, "that parts leave is meant there");
+        assert!(past_told((&net("10.44.0.0/16"), &Past::default())).is_empty());
+        let ours = Past { first: Some((10, None)), ..Past::default() };
+        let later = Past { first: Some((100, Some("wan".to_owned()))), ..Past::default() };
+        assert!([ours, later].iter().all(|none| past_told((&net("10.44.0.0/16"), none)).is_empty()));
     }
 }

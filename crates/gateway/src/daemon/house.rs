@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::config;
+use tidegate_units::Span;
+
+use super::config::{self, Nowhere};
 use super::control::{Shares, lock};
 use super::log::{Level, say};
 use super::order::Order;
@@ -23,6 +25,8 @@ const HOUSE_EVERY: u32 = 30;
 const WRITTEN_PLACES: RangeInclusive<u32> = 3..=6;
 /// How often names of sites that are down are looked up.
 const NAMES_EVERY: Duration = Duration::from_secs(30);
+/// How long somebody waits for names to be looked up: a start, or who has asked for a reload.
+pub const NAMES_PATIENCE: Span = Span::from_secs(2);
 /// How many names are looked up at once.
 pub const NAMES_AT_ONCE: usize = 8;
 
@@ -73,18 +77,20 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
         let asked: Vec<_> = asked.collect();
         for some in asked.chunks(NAMES_AT_ONCE) {
             let listen = plan.listen.ip();
-            let found: Vec<Option<SocketAddr>> = std::thread::scope(|scope| {
+            let found: Vec<Result<SocketAddr, Nowhere>> = std::thread::scope(|scope| {
                 let ask = |name| {
                     std::thread::Builder::new()
                         .spawn_scoped(scope, move || config::resolve(name, listen))
                         .ok()
                 };
                 let asks: Vec<_> = some.iter().map(|(_, name, _)| ask(name.as_str())).collect();
-                asks.into_iter().map(|one| one.and_then(|one| one.join().ok()).flatten()).collect()
+                asks.into_iter()
+                    .map(|one| one.and_then(|one| one.join().ok()).unwrap_or(Err(Nowhere::Unsaid)))
+                    .collect()
             });
             for (&(number, name, site), at) in some.iter().zip(found) {
                 match at.map(|at| (at, swallowed(&plan, at))) {
-                    Some((endpoint, Some(network))) => {
+                    Ok((endpoint, Some(network))) => {
                         unknown.remove(name);
                         if inside.insert(name.clone()) {
                             let (ip, site) = (endpoint.ip(), &site.name);
@@ -97,7 +103,7 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
                             );
                         }
                     }
-                    Some((endpoint, None)) => {
+                    Ok((endpoint, None)) => {
                         unknown.remove(name);
                         inside.remove(name);
                         if site.endpoint != Some(endpoint) {
@@ -108,14 +114,17 @@ pub fn keep_names(shares: &Shares, wakes: &Receiver<()>) {
                             let _ = lock(shares).find(number, name, endpoint);
                         }
                     }
-                    None if unknown.insert(name.clone()) => say(
-                        Level::Warning,
-                        format_args!(
-                            "site {}: nobody knows an address of {name}; it is asked for again",
-                            site.name
-                        ),
-                    ),
-                    None => {}
+                    Err(why) if unknown.insert(name.clone()) => {
+                        let what = match why {
+                            Nowhere::Unknown => "nobody knows an address of",
+                            Nowhere::Unsaid => "no resolver is reached that says an address of",
+                        };
+                        say(
+                            Level::Warning,
+                            format_args!("site {}: {what} {name}; it is asked for again", site.name),
+                        );
+                    }
+                    Err(_) => {}
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! A look at the daemon, as packet threads leave it; as JSON; and what the last minutes were like.
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tidegate_packet::DropReason;
@@ -19,6 +21,8 @@ pub const SECONDS: usize = 600;
 pub struct Wire {
     /// Datagrams that the system did not take.
     pub unsent: u64,
+    /// To whom the system sends nothing, the last one, and its number of why.
+    pub refusal: Option<(SocketAddr, i32)>,
     /// Datagrams that were too large for the path.
     pub too_large: u64,
     /// Packets that the system did not take for hosts here.
@@ -42,6 +46,7 @@ impl Wire {
     fn and(&self, other: &Self) -> Self {
         Self {
             unsent: self.unsent + other.unsent,
+            refusal: self.refusal.or(other.refusal),
             too_large: self.too_large + other.too_large,
             refused_packets: self.refused_packets + other.refused_packets,
             bad_reads: self.bad_reads + other.bad_reads,
@@ -118,6 +123,7 @@ impl Look {
             },
             "wire": {
                 "unsent": self.wire.unsent,
+                "refusal": self.wire.refusal.map(|(to, why)| format!("{to}: {}", io::Error::from_raw_os_error(why))),
                 "too_large": self.wire.too_large,
                 "refused_packets": self.wire.refused_packets,
                 "bad_reads": self.wire.bad_reads,
@@ -211,7 +217,7 @@ pub struct Moment {
 }
 
 /// What sites were like in the last seconds, by second.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct History {
     sites: Vec<VecDeque<Moment>>,
     before: Option<Look>,
@@ -245,9 +251,9 @@ impl History {
         self.before = Some(look.clone());
     }
 
-    /// Of site number `site`, the oldest first.
-    pub fn of(&self, site: usize) -> impl ExactSizeIterator<Item = &Moment> {
-        self.sites.get(site).map(VecDeque::iter).unwrap_or_default()
+    /// A copy of what site number `site` was like, the oldest first.
+    pub fn of(&self, site: usize) -> Vec<Moment> {
+        self.sites.get(site).into_iter().flatten().copied().collect()
     }
 }
 

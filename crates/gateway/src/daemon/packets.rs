@@ -423,6 +423,7 @@ impl Packets {
             handed_over: counts.handed_over,
             lost_between: counts.lost,
             unsent: self.sockets.iter().map(|socket| socket.unsent).sum(),
+            refusal: self.sockets.iter().find_map(|socket| socket.refusal),
             too_large: self.sockets.iter().map(|socket| socket.too_large).sum(),
             refused_packets: self.tun.refused_packets,
             bad_reads: self.tun.bad_reads,

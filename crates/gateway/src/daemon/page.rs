@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tidegate_units::Span;
 
-use super::look::{History, Look, Moment, SECONDS};
+use super::look::{Look, Moment, SECONDS};
 use crate::core::peer::State;
 use crate::core::status::{LinkStatus, SiteStatus};
 
@@ -62,8 +62,8 @@ fn time(seconds: f64) -> String {
 type Line = (&'static str, &'static str, fn(&Moment) -> f64);
 
 /// One picture of the last minutes: lines of the same unit.
-fn picture(moments: &[&Moment], lines: &[Line], show: fn(f64) -> String, out: &mut String) {
-    let most = lines.iter().flat_map(|(.., of)| moments.iter().map(|moment| of(moment))).fold(0.0, f64::max);
+fn picture(moments: &[Moment], lines: &[Line], show: fn(f64) -> String, out: &mut String) {
+    let most = lines.iter().flat_map(|(.., of)| moments.iter().map(of)).fold(0.0, f64::max);
     let scale = if most > 0.0 { most } else { 1.0 };
     let names: Vec<String> =
         lines.iter().map(|(class, name, _)| format!("<span class=k{class}>{name}</span>")).collect();
@@ -99,8 +99,8 @@ fn term(name: &str, value: &str, out: &mut String) {
     let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
 }
 
-fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
-    let last = moments.last().copied().copied().unwrap_or_default();
+fn site(site: &SiteStatus, moments: &[Moment], out: &mut String) {
+    let last = moments.last().copied().unwrap_or_default();
     let is_up = !matches!(site.state, State::Down | State::Drained);
     let _ = write!(
         out,
@@ -141,8 +141,8 @@ fn site(site: &SiteStatus, moments: &[&Moment], out: &mut String) {
     out.push_str("</section>");
 }
 
-/// The whole page.
-pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String {
+/// The whole page. `moments` has those of a site, by its number: one after the other, so that there is no copy of all of them.
+pub fn page(look: &Look, moments: impl Fn(usize) -> Vec<Moment>, name: &str, uptime: Span) -> String {
     let mut out = String::with_capacity(64 << 10);
     let _ = write!(
         out,
@@ -154,8 +154,7 @@ pub fn page(look: &Look, history: &History, name: &str, uptime: Span) -> String 
         duration(uptime),
     );
     for (number, one) in look.sites.iter().enumerate() {
-        let moments: Vec<&Moment> = history.of(number).collect();
-        site(one, &moments, &mut out);
+        site(one, &moments(number), &mut out);
     }
     let stray: u64 = look.stray.refused.iter().sum();
     let lost = look.wire.lost_between;

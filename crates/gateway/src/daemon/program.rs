@@ -15,11 +15,11 @@ use clap_complete::{Shell, generate};
 use ipnet::IpNet;
 
 use super::client::{ask, connect, measure, table};
-use super::config::{DEFAULT_FILE, DEFAULT_STATE, decode_key, encode_key};
+use super::config::{self, DEFAULT_FILE, decode_key, encode_key};
 use super::log::{Level, say, show};
 use super::notes::notes;
 use super::state::{self, made_before};
-use super::{DEFAULT_SOCKET, config, explain, parity, routes, run};
+use super::{DEFAULT_SOCKET, explain, parity, routes, run};
 use crate::tunnel::wireguard::PrivateKey;
 
 #[derive(Parser)]
@@ -234,12 +234,13 @@ fn close(path: &Path) -> Result<(), String> {
     let plan = super::config::open(path);
     let networks = match &plan {
         Ok(plan) if plan.is_closed => {
+            run::may_close(plan).map_err(|why| format!("{}\nnothing is closed", why.trim_end()))?;
             let networks = plan.networks();
             state::note_closed(plan.state.as_deref(), &plan.user, &networks);
             routes::close(&networks).map(|()| networks)
         }
         Ok(_) => Ok(Vec::new()),
-        Err(_) => state::close_as_before(Path::new(DEFAULT_STATE)),
+        Err(_) => state::close_as_before(config::state_of_wrong(path).as_deref()),
     };
     let networks = run::refused("routes", networks)?;
     let said = if networks.is_empty() {
@@ -256,7 +257,7 @@ fn open(path: &Path) -> Result<(), String> {
     let plan = super::config::open(path);
     let (socket, state, mut networks) = match &plan {
         Ok(plan) => (PathBuf::from(&plan.socket), plan.state.clone(), plan.networks()),
-        Err(_) => (PathBuf::from(DEFAULT_SOCKET), Some(PathBuf::from(DEFAULT_STATE)), Vec::new()),
+        Err(_) => (config::socket_of_wrong(path), config::state_of_wrong(path), Vec::new()),
     };
     if UnixStream::connect(&socket).is_ok() {
         return Err(

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_document::suggest;
+use tidegate_units::Span;
 use tidegate_wire::recording::recorder::Recorder;
 
 use super::control::{Shares, lock};
+use super::io::clock;
 use super::log::{Level, say};
 use super::threads::crew::Crew;
 use super::threads::groups::Division;
@@ -35,6 +37,8 @@ pub type Heard = (Recording, Receiver<Ended>);
 const MEBIBYTES: usize = 16;
 /// At its end it has so long for what is not written yet, as long as that moves.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// At the end of the daemon clients have so long in all: systemd ends it after 5 s, and others wait for that.
+const END_PATIENCE: Span = Span::from_millis(1500);
 /// A client that takes nothing for so long is left.
 const STALLED: Duration = Duration::from_secs(5);
 /// How often it is looked whether a client wants the end.
@@ -195,13 +199,21 @@ fn begin_for(stream: &UnixStream, shares: &Shares, site: Option<&str>) -> Result
     Ok((hears, writes))
 }
 
-/// At the end of the daemon, when packets have ended: waits until clients have what was recorded, as long as they take it.
-pub fn wait_for_clients(crew: &Crew) {
-    let mut turns = (PATIENCE + STALLED).div_duration_f64(LOOK_EVERY) as u32;
-    while crew.is_giving() && turns > 0 {
+/// At the end of the daemon, when packets have ended: waits a moment until clients have what was recorded. One that stands still keeps
+/// nobody from the end: whether all have it.
+pub fn wait_for_clients(crew: &Crew) -> bool {
+    let until = clock::now() + END_PATIENCE;
+    while crew.is_giving() {
+        if clock::now() >= until {
+            say(
+                Level::Error,
+                "the recording is not complete: its client takes nothing any more, and the daemon ends",
+            );
+            return false;
+        }
         std::thread::sleep(LOOK_EVERY);
-        turns -= 1;
     }
+    true
 }
 
 /// Until it has ended, by itself or because the client wants that.
@@ -277,6 +289,25 @@ pub enum ReceiveError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_stands_still_does_not_keep_the_daemon_from_its_end() {
+        let crew = Crew::new(Vec::new(), Vec::new(), true);
+        assert!(wait_for_clients(&crew), "there is none");
+        let (stands_still, began) = (crew.gives(), clock::now());
+        assert!(!wait_for_clients(&crew));
+        let waited = clock::now().since(began);
+        assert!(waited >= END_PATIENCE && waited < Span::from_secs(2), "{waited:?}");
+        drop(stands_still);
+        let takes = crew.gives();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(LOOK_EVERY);
+                drop(takes);
+            });
+            assert!(wait_for_clients(&crew), "who takes it has all");
+        });
+    }
 
     #[test]
     fn parts_come_as_they_were_sent_and_a_file_that_is_full_is_told_from_a_daemon_that_is_gone() {

@@ -8,11 +8,13 @@
 //! ([`taken`]), and a route that goes before ours is worth a word ([`past`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write as _};
+use std::io::{self, BufReader, Read, Write as _};
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::Deserializer as _;
+use serde::de::{SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::state::Made;
@@ -22,6 +24,8 @@ const METRIC_OVER: u64 = 10;
 const METRIC_CLOSED: u64 = 11;
 /// Who made a route that drops, as `ip route` shows it (`proto`): no other program's number in iproute2's `rt_protos`.
 const PROTOCOL: &str = "116";
+/// No more is read of what `ip` says of all routes of a family, in bytes: those of the whole Internet are some 100 MB.
+const TEXT_MAX: u64 = 1 << 28;
 
 fn ip(arguments: &[&str]) -> io::Result<String> {
     let output = Command::new("ip").args(arguments).output().map_err(|why| {
@@ -183,7 +187,12 @@ struct Route {
 /// The routes in `text`, which `ip -j route show` has written.
 fn routes(text: &str, whole: IpNet) -> Vec<Route> {
     let all: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
-    let route = |one: &Value| {
+    all.iter().filter_map(|one| Route::read(one, whole)).collect()
+}
+
+impl Route {
+    /// One of those that `ip -j route show` says; `whole` are all addresses of its family.
+    fn read(one: &Value, whole: IpNet) -> Option<Self> {
         let network = match one["dst"].as_str()? {
             "default" => whole,
             host if !host.contains('/') => IpNet::from(host.parse::<IpAddr>().ok()?),
@@ -192,9 +201,8 @@ fn routes(text: &str, whole: IpNet) -> Vec<Route> {
         // What drops, or says that it does not go on, leaves by none, whatever device is told.
         let goes_on = one.get("type").is_none_or(|kind| kind == "unicast");
         let device = one["dev"].as_str().filter(|_| goes_on).map(str::to_owned);
-        Some(Route { network, device, metric: one["metric"].as_u64().unwrap_or(0) })
-    };
-    all.iter().filter_map(route).collect()
+        Some(Self { network, device, metric: one["metric"].as_u64().unwrap_or(0) })
+    }
 }
 
 /// All addresses of the family of `address`.
@@ -203,11 +211,6 @@ fn whole(address: IpAddr) -> IpNet {
         IpAddr::V4(_) => Ipv4Net::default().into(),
         IpAddr::V6(_) => Ipv6Net::default().into(),
     }
-}
-
-fn shown(which: &str, of: &IpNet) -> io::Result<Vec<Route>> {
-    let what = if which == "match" { of.addr().to_string() } else { of.to_string() };
-    Ok(routes(&ip(&["-j", family(of), "route", "show", which, &what])?, whole(of.addr())))
 }
 
 /// The one of `networks` that would take what is sent to `address`, once they go over `device`: none, where a route is there that is
@@ -220,7 +223,8 @@ pub fn taken(address: IpAddr, networks: &[IpNet], device: &str) -> io::Result<Op
     else {
         return Ok(None);
     };
-    let found = shown("match", &IpNet::from(address))?;
+    let said = ip(&["-j", family(taker), "route", "show", "match", &address.to_string()])?;
+    let found = routes(&said, whole(address));
     Ok((!is_apart(&found, taker, device)).then_some(*taker))
 }
 
@@ -234,27 +238,165 @@ fn is_apart(found: &[Route], taker: &IpNet, device: &str) -> bool {
     others.into_iter().any(before)
 }
 
-/// The device by which what is for `network` leaves because of another route for the same network, which goes before that over
-/// `device`.
+/// What other routes make of a network that goes over the device.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// The metric of the route for the same network that goes first, and its device, if that is another one.
+    pub first: Option<(u64, Option<String>)>,
+    /// A part that leaves by another device, for its route is narrower and goes first: with the device. The first one that was told.
+    pub part: Option<(IpNet, String)>,
+    /// How many such parts there are.
+    pub parts: usize,
+}
+
+impl Past {
+    /// The device by which all of the network leaves because of another route for it, which goes before that over the device.
+    pub fn whole(&self) -> Option<&str> {
+        let (_, device) = self.first.as_ref().filter(|(metric, _)| *metric < METRIC_OVER)?;
+        device.as_deref()
+    }
+
+    /// There is such a `route` as well, for the same network or a narrower one.
+    fn add(&mut self, route: &Route, is_same: bool, device: &str) {
+        let other = route.device.as_deref().filter(|name| *name != device);
+        if is_same {
+            if self.first.as_ref().is_none_or(|(metric, _)| route.metric < *metric) {
+                self.first = Some((route.metric, other.map(str::to_owned)));
+            }
+        } else if let Some(other) = other {
+            self.parts += 1;
+            self.part.get_or_insert_with(|| (route.network, other.to_owned()));
+        }
+    }
+}
+
+/// What other routes make of each of `networks`, which go over `device`; and whether all routes were looked through. All that the machine
+/// has may be those of the whole Internet: the kernel is asked once for each family of addresses, and `ip` says what is in one network
+/// around all of ours. Of a family that nobody tells of nothing is known.
+pub fn past(networks: &[IpNet], device: &str) -> (BTreeMap<IpNet, Past>, bool) {
+    past_by(networks, device, Dump::begin)
+}
+
+fn past_by<R: Read>(
+    networks: &[IpNet],
+    device: &str,
+    mut begin: impl FnMut(&IpNet) -> io::Result<R>,
+) -> (BTreeMap<IpNet, Past>, bool) {
+    let (mut all, mut is_whole) = (BTreeMap::new(), true);
+    let (four, six): (Vec<IpNet>, Vec<IpNet>) =
+        networks.iter().partition(|network| matches!(network, IpNet::V4(_)));
+    for family in [four, six] {
+        let Some(around) = around(&family) else { continue };
+        let mut found = family.into_iter().map(|network| (network, Past::default())).collect();
+        let looked = begin(&around).and_then(|text| look_through(text, TEXT_MAX, &mut found, device));
+        is_whole &= looked.unwrap_or(true);
+        all.append(&mut found);
+    }
+    (all, is_whole)
+}
+
+/// The narrowest network that has all of `networks`, which are of one family, in it.
+fn around(networks: &[IpNet]) -> Option<IpNet> {
+    let (first, others) = networks.split_first()?;
+    let with = |around: IpNet, one: &IpNet| {
+        std::iter::successors(Some(around), IpNet::supernet).find(|wider| wider.contains(one))
+    };
+    others.iter().try_fold(*first, with)
+}
+
+/// The first part of `network` that leaves by another device than `device`, for its route is narrower and goes first: with that device.
 ///
 /// # Errors
 /// When the system does not say which routes there are.
-pub fn past(network: &IpNet, device: &str) -> io::Result<Option<String>> {
-    let first = shown("exact", network)?.into_iter().min_by_key(|one| one.metric);
-    Ok(first.and_then(|one| one.device).filter(|name| name != device))
+pub fn parts_past(network: &IpNet, device: &str) -> io::Result<Option<(IpNet, String)>> {
+    let mut found = BTreeMap::from([(*network, Past::default())]);
+    look_through(Dump::begin(network)?, TEXT_MAX, &mut found, device)?;
+    Ok(found.remove(network).and_then(|past| past.part))
 }
 
-/// Parts of `network` that leave by other devices, for routes that are narrower go first: with the devices.
+/// Adds what routes of one family in `text` make of the networks that are in `found`. They are `ip -j route show`'s, and looked at one
+/// after the other, so that many need no memory. No more than `most` bytes are read: whether that was all.
 ///
 /// # Errors
-/// When the system does not say which routes there are.
-pub fn parts_past(network: &IpNet, device: &str) -> io::Result<Vec<(IpNet, String)>> {
-    Ok(parts(shown("root", network)?, network, device))
+/// When it ends before its end.
+fn look_through(
+    text: impl Read,
+    most: u64,
+    found: &mut BTreeMap<IpNet, Past>,
+    device: &str,
+) -> io::Result<bool> {
+    let Some(whole) = found.keys().next().map(|network| whole(network.addr())) else { return Ok(true) };
+    let lengths: BTreeSet<u8> = found.keys().map(IpNet::prefix_len).collect();
+    let add = |route: Route| {
+        let (address, length) = (route.network.addr(), route.network.prefix_len());
+        for &wider in lengths.range(..=length) {
+            let around = IpNet::new(address, wider).map(|one| one.trunc());
+            if let Some(past) = around.ok().and_then(|around| found.get_mut(&around)) {
+                past.add(&route, wider == length, device);
+            }
+        }
+    };
+    let mut text = text.take(most);
+    let reader = BufReader::with_capacity(1 << 16, &mut text);
+    let read = serde_json::Deserializer::from_reader(reader).deserialize_seq(Each { whole, add });
+    match read {
+        Ok(()) => Ok(true),
+        Err(_) if text.limit() == 0 => Ok(false),
+        Err(why) => Err(why.into()),
+    }
 }
 
-fn parts(found: Vec<Route>, network: &IpNet, device: &str) -> Vec<(IpNet, String)> {
-    let narrower = found.into_iter().filter(|one| one.network.prefix_len() > network.prefix_len());
-    narrower.filter_map(|one| Some((one.network, one.device.filter(|name| name != device)?))).collect()
+/// Takes the routes of a list as they come.
+struct Each<F> {
+    whole: IpNet,
+    add: F,
+}
+
+impl<'de, F: FnMut(Route)> Visitor<'de> for Each<F> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("a list of routes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+        while let Some(one) = list.next_element::<Value>()? {
+            if let Some(route) = Route::read(&one, self.whole) {
+                (self.add)(route);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `ip` says of routes while it says it. It ends with this, for who is not read to the end would wait for ever.
+struct Dump(Child);
+
+impl Dump {
+    /// All routes for parts of `network`, and for all of it.
+    fn begin(network: &IpNet) -> io::Result<Self> {
+        Command::new("ip")
+            .args(["-j", family(network), "route", "show", "root", &network.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map(Self)
+    }
+}
+
+impl Read for Dump {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.0.stdout.as_mut().map_or(Ok(0), |said| said.read(room))
+    }
+}
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        // One that has ended already is no failure.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// By which devices packets leave: of each other end and address of ours in `ways`, in this order. What is missing has no way.
@@ -324,9 +466,12 @@ mod tests {
         routes(FOUND, all).drain(parts).collect()
     }
 
+    fn net(text: &str) -> IpNet {
+        text.parse().expect("it is one")
+    }
+
     #[test]
     fn a_narrower_route_keeps_datagrams_apart_and_one_as_wide_if_it_goes_first() {
-        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
         let apart = |parts, taker: &str| is_apart(&of(parts), &net(taker), "tidegate0");
         assert!(apart(0..1, "0.0.0.0/0"), "without a metric it goes first");
         assert!(!apart(1..3, "0.0.0.0/0"), "one that drops is none, and a later one does not help");
@@ -335,16 +480,72 @@ mod tests {
         assert!(!is_apart(&of(4..5), &net("198.51.0.0/16"), "eth0"), "a way over the device itself is none");
     }
 
+    /// What routes in `said`, of which `most` bytes are read, make of one network: the device of all of it, a part, and how many there are.
+    fn past_of(said: &str, most: usize, network: &str, device: &str) -> (String, io::Result<bool>) {
+        let mut found = BTreeMap::from([(net(network), Past::default())]);
+        let looked = look_through(said.as_bytes(), most as u64, &mut found, device);
+        let past = &found[&net(network)];
+        let part = past.part.as_ref().map(|(part, name)| format!("{part} {name}")).unwrap_or_default();
+        (format!("{}; {part}; {}", past.whole().unwrap_or_default(), past.parts), looked)
+    }
+
     #[test]
-    fn parts_that_leave_by_another_device_are_named_with_it() {
-        let net = |text: &str| text.parse::<IpNet>().expect("it is one");
+    fn what_leaves_by_another_device_is_named_with_it() {
         let past = |network: &str, device: &str| {
-            let found = parts(of(1..5), &net(network), device);
-            found.into_iter().map(|(part, name)| format!("{part} {name}")).collect::<Vec<_>>()
+            let (past, looked) = past_of(FOUND, FOUND.len(), network, device);
+            assert!(looked.expect("it is whole"));
+            past
         };
-        assert_eq!(past("198.51.0.0/16", "tidegate0"), ["198.51.100.0/24 eth1", "198.51.100.7/32 eth0"]);
-        assert_eq!(past("198.51.0.0/16", "eth1"), ["198.51.100.7/32 eth0"]);
-        assert!(past("198.51.100.7/32", "tidegate0").is_empty(), "one as wide is for `past`");
+        assert_eq!(past("198.51.0.0/16", "tidegate0"), "; 198.51.100.0/24 eth1; 2");
+        assert_eq!(past("198.51.0.0/16", "eth1"), "; 198.51.100.7/32 eth0; 1");
+        assert_eq!(past("198.51.100.7/32", "tidegate0"), "eth0; ; 0");
+        assert_eq!(past("198.51.100.7/32", "eth0"), "; ; 0", "a way over the device itself is none");
+        assert_eq!(past("0.0.0.0/0", "tidegate0"), "eth0; 198.51.100.0/24 eth1; 2");
+        let later = FOUND.replacen(r#""dev":"eth0","flags""#, r#""dev":"eth0","metric":100,"flags""#, 1);
+        assert!(
+            past_of(&later, later.len(), "0.0.0.0/0", "tidegate0").0.starts_with("; "),
+            "ours goes first"
+        );
+    }
+
+    #[test]
+    fn of_routes_without_end_a_part_is_read_and_who_ends_early_has_not_said_all() {
+        let one = r#"{"dst":"10.0.1.0/24","dev":"eth0","flags":[]},"#;
+        let said = format!("[{}", one.repeat(100));
+        let (some, looked) = past_of(&said, 1 + 40 * one.len(), "10.0.0.0/8", "tidegate0");
+        assert_eq!(some, "; 10.0.1.0/24 eth0; 40");
+        assert!(!looked.expect("there is more"));
+        let (all, ended) = past_of(&said, said.len() + 1, "10.0.0.0/8", "tidegate0");
+        assert_eq!(all, "; 10.0.1.0/24 eth0; 100");
+        assert!(ended.is_err());
+    }
+
+    #[test]
+    fn for_any_number_of_networks_routes_of_a_family_are_asked_for_once() {
+        let four = (0..200).map(|part| format!("10.{part}.0.0/16"));
+        let networks: Vec<IpNet> =
+            four.chain(["fd00::/64".to_owned(), "fd00:0:1::/48".to_owned()]).map(|one| net(&one)).collect();
+        let mut asked = Vec::new();
+        let (found, is_whole) = past_by(&networks, "tidegate0", |around| {
+            asked.push(around.to_string());
+            match around {
+                IpNet::V4(_) => {
+                    Ok(&br#"[{"dst":"10.7.1.0/24","dev":"lan"},{"dst":"10.9.0.0/16","dev":"wan"}]"#[..])
+                }
+                IpNet::V6(_) => Err(io::ErrorKind::NotFound.into()),
+            }
+        });
+        assert_eq!(asked, ["10.0.0.0/8", "fd00::/47"]);
+        assert!(is_whole && found.len() == networks.len());
+        let shown = |past: &Past| past.whole().is_some() || past.parts > 0;
+        let named: Vec<_> =
+            found.iter().filter(|(_, past)| shown(past)).map(|(one, _)| one.to_string()).collect();
+        assert_eq!(named, ["10.7.0.0/16", "10.9.0.0/16"]);
+        assert_eq!(around(&[net("192.0.2.0/24")]), Some(net("192.0.2.0/24")));
+        assert_eq!(
+            around(&[net("10.0.0.0/8"), net("192.0.2.0/24"), net("0.0.0.0/1")]),
+            Some(net("0.0.0.0/0"))
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use sd_notify::NotifyState;
 use super::config::{self, Keys, Plan};
 use super::control::{self, Desk, Manager, Shares};
 use super::homes;
-use super::house;
+use super::house::{self, NAMES_PATIENCE};
 use super::io::clock;
 use super::io::tun::Tun;
 use super::io::udp::{Opened, Udp};
@@ -83,7 +83,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         Ok(plan) => plan,
         Err(why) => {
             if is_service {
-                refused("routes", state::close_as_before(Path::new(config::DEFAULT_STATE)))?;
+                refused("routes", state::close_as_before(config::state_of_wrong(path).as_deref()))?;
             }
             return Err(why.render());
         }
@@ -102,6 +102,7 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     };
     let mut keys = Keys::default();
     if is_service {
+        may_close(&plan)?;
         close()?;
         require(&plan, &mut keys).map_err(told)?;
     } else {
@@ -111,11 +112,26 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
     run_by(path, &plan, keys, record).map_err(told)
 }
 
+/// Whether packets for other sites may be kept from going other ways before it is known that the daemon can run. Where nobody has kept them
+/// from that before, and the datagrams of the tunnel itself would go the way that is closed, the machine would be left with no network
+/// to mend that by; packets went their ways until now.
+///
+/// # Errors
+/// Why not, for people.
+pub fn may_close(plan: &Plan) -> Result<(), String> {
+    let Some(state) = plan.state.as_deref().filter(|_| plan.is_closed) else { return Ok(()) };
+    let before = state::made_before(Some(state));
+    if before.is_closed && plan.networks().iter().all(|network| before.networks.contains(network)) {
+        return Ok(());
+    }
+    plan.require_ways(&plan.known_ends()).map_err(|why| why.render())
+}
+
 /// What the plan needs is there, and its keys are read.
 fn require(plan: &Plan, keys: &mut Keys) -> Result<(), String> {
     keys.load(plan).map_err(|why| why.render())?;
     plan.require_memory().map_err(|why| why.render())?;
-    plan.require_ways(&plan.known_ends(true)).map_err(|why| why.render())
+    plan.require_ways(&plan.ends_before_packets(NAMES_PATIENCE)).map_err(|why| why.render())
 }
 
 /// The same by `plan`, which stands at `path`; routes are closed, if they are to be.
@@ -214,6 +230,9 @@ fn run_by(path: &Path, plan: &Plan, keys: Keys, record: Option<(&Path, Option<&s
     let sites = if plan.peers.len() == 1 { "site" } else { "sites" };
     say(Level::Notice, format_args!("listens at {} for {} {sites}{at}", plan.listen, plan.peers.len()));
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("running")]);
+    let (networks, device) = (plan.networks(), plan.device.clone());
+    // Where there is no room for it nothing is told.
+    let _ = thread::Builder::new().spawn(move || homes::tell_past(&networks, &device));
     let mut from_start = FromStart(hears);
     let ended = watch(&signals, &manager, &crew, packets, &mut from_start);
     from_start.look(&manager, true);
@@ -283,42 +302,8 @@ fn make_ways(plan: &Plan) -> io::Result<Made> {
         say(Level::Warning, format_args!("a route that drops stays: {why}"));
     }
     routes::set_up(&made.device, &made.addresses, &made.networks)?;
-    tell_past(&made.networks, &made.device);
     tell_closed(&made.networks);
     Ok(made)
-}
-
-/// Says which of `networks` do not go through the tunnel, for other routes go first: that is the operator's word, but may be a mistake.
-fn tell_past(networks: &[IpNet], device: &str) {
-    for network in networks {
-        if let Ok(Some(other)) = routes::past(network, device) {
-            say(
-                Level::Warning,
-                format_args!(
-                    "{network} leaves by {other}, in clear text: a route there goes first (`ip route show exact {network}`); remove it, or give it \
-                     a metric above 11"
-                ),
-            );
-        }
-        // All there is has narrower routes wherever a machine has a network, and that is meant.
-        if network.prefix_len() <= 1 {
-            continue;
-        }
-        let parts = routes::parts_past(network, device).unwrap_or_default();
-        if let Some((part, other)) = parts.first() {
-            let more = match parts.len() {
-                1 => String::new(),
-                some => format!(" (and {} more)", some - 1),
-            };
-            say(
-                Level::Warning,
-                format_args!(
-                    "{part} of {network} leaves by {other}{more}, in clear text, for a narrower route goes first: a network of this machine's own? Each \
-                     is at one site; `ip route show root {network}` shows them"
-                ),
-            );
-        }
-    }
 }
 
 /// Says which networks are closed here by another gateway, or by this one when its file was another and it kept no state.

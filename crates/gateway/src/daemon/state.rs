@@ -17,13 +17,17 @@
 //! keeps the daemon from running.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, mkdirat};
 use serde_json::{Value, json};
 use tidegate_units::Span;
 
@@ -122,10 +126,17 @@ impl State {
     /// # Errors
     /// When the system refuses it; the old one is there then.
     pub fn store(&self, path: &Path) -> io::Result<()> {
+        self.store_for(path, "")
+    }
+
+    /// The same; the file is `user`'s, if there is such a user, before it has its name: whoever has the folder may put something else there.
+    fn store_for(&self, path: &Path, user: &str) -> io::Result<()> {
         let beside = beside(path);
         // What a life left that ended while it wrote. A link is removed, and not what it leads to.
         let _ = fs::remove_file(&beside);
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        // Where it may not, it keeps what is known all the same.
+        let _ = rights::hand_over(&file, user);
         let written = (&file)
             .write_all(&self.encode())
             .and_then(|()| file.sync_all())
@@ -163,7 +174,7 @@ pub fn note_closed(path: Option<&Path>, user: &str, networks: &[IpNet]) {
     state.made.is_closed = true;
     if state.made.networks.len() > known {
         prepare(path, user);
-        let _ = state.store(path).and_then(|()| rights::hand_over(path, user));
+        let _ = state.store_for(path, user);
     }
 }
 
@@ -171,8 +182,8 @@ pub fn note_closed(path: Option<&Path>, user: &str, networks: &[IpNet]) {
 ///
 /// # Errors
 /// When the system refuses it.
-pub fn close_as_before(path: &Path) -> io::Result<Vec<IpNet>> {
-    let Made { networks, is_closed, .. } = made_before(Some(path));
+pub fn close_as_before(path: Option<&Path>) -> io::Result<Vec<IpNet>> {
+    let Made { networks, is_closed, .. } = made_before(path);
     if !is_closed {
         return Ok(Vec::new());
     }
@@ -181,11 +192,26 @@ pub fn close_as_before(path: &Path) -> io::Result<Vec<IpNet>> {
 
 /// Makes the folder of the file at `path` for `user`; call it before rights are given away. Whether it is there is seen when it is used.
 pub fn prepare(path: &Path, user: &str) {
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists())
-        && fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).is_ok()
-    {
-        let _ = rights::hand_over(folder, user);
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        let _ = make_folder(folder, user);
     }
+}
+
+/// Makes `folder`, and the one that it is in. They are held open meanwhile: who has that may put something else in its place, which is not
+/// handed over.
+fn make_folder(folder: &Path, user: &str) -> io::Result<()> {
+    let Some(name) = folder.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let within = folder.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(within)?;
+    let within = File::open(within)?;
+    mkdirat(&within, name, Mode::S_IRWXU)?;
+    rights::hand_over(open_folder(&within, name)?, user)
+}
+
+/// The folder `name` that is in `within`, and not what a link of that name leads to.
+fn open_folder(within: &File, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    Ok(openat(within, name, flags, Mode::empty())?)
 }
 
 /// Keeps the file of a running daemon.
@@ -293,6 +319,7 @@ impl Keeper {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::fs::MetadataExt as _;
     use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
@@ -390,6 +417,37 @@ mod tests {
         let made = made_before(Some(&path));
         assert_eq!(made.networks, ["10.1.0.0/24", "10.2.0.0/24", "fd00::/64"].map(net));
         assert!(made.is_closed);
+        fs::remove_dir_all(folder).expect("it is ours");
+    }
+
+    #[test]
+    fn what_is_made_for_the_daemons_user_is_its_own_and_nobody_elses_is_made_so() {
+        let folder = folder("owner");
+        let path = folder.join("more/within/state.json");
+        note_closed(Some(&path), "nobody", &["10.1.0.0/24".parse().expect("it is one")]);
+        let about = |at: &Path| {
+            let about = fs::symlink_metadata(at).expect("it is there");
+            (about.uid(), about.mode() & 0o7777)
+        };
+        let own = nix::unistd::geteuid();
+        let nobody =
+            nix::unistd::User::from_name("nobody").expect("users can be read").expect("it is there").uid;
+        // Only root may give it away.
+        let user = if own.is_root() { nobody } else { own };
+        assert_eq!(about(&path), (user.as_raw(), 0o600));
+        let within = path.parent().expect("it is in one");
+        assert_eq!(about(within), (user.as_raw(), 0o700));
+        // What a link leads to is not what was made.
+        let more = within.parent().expect("it is in one");
+        assert_eq!(about(more).0, own.as_raw());
+        std::os::unix::fs::symlink(&folder, more.join("link")).expect("there is room");
+        let more = File::open(more).expect("it is there");
+        assert!(open_folder(&more, OsStr::new("within")).is_ok());
+        assert!(open_folder(&more, OsStr::new("link")).is_err());
+        // Somebody was there before.
+        fs::create_dir(folder.join("theirs")).expect("there is room");
+        assert!(make_folder(&folder.join("theirs"), "nobody").is_err());
+        assert_eq!(about(&folder.join("theirs")).0, own.as_raw());
         fs::remove_dir_all(folder).expect("it is ours");
     }
 }

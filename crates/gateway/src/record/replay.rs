@@ -14,7 +14,7 @@ use super::{Foretold, Known, counts, strays};
 use crate::core::config::GatewayConfig;
 use crate::core::store::BUFFER_BYTES;
 use crate::core::{Gateway, Input};
-use crate::tunnel::{Addressed, Opened, Refusal, Tunnel, Tunnels};
+use crate::tunnel::{Addressed, Opened, Refusal, Source, Tunnel, Tunnels};
 
 /// Differences that are told; of others there is a count.
 const TOLD_MAX: usize = 10;
@@ -154,7 +154,7 @@ impl Replayed {
 impl Tunnels for Replayed {
     type Tunnel<'a> = ReplayedTunnel<'a>;
 
-    fn addressed(&mut self, _datagram: &[u8], _from: SocketAddr, _now: Time, room: &mut [u8]) -> Addressed {
+    fn addressed(&mut self, _datagram: &[u8], _from: Source, _now: Time, room: &mut [u8]) -> Addressed {
         let peers = self.known.tunnels.len();
         let addressed = self.answer(|answer| match answer {
             Answer::Addressed(Addressed::Peer(peer)) if peer as usize >= peers => None,

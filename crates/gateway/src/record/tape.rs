@@ -11,7 +11,7 @@ use super::headers::{self, Side};
 use super::step::{ANSWERS_MAX, Answer, FORMAT, SITES_MAX, VERDICTS_MAX, Verdict, What};
 use super::{Foretold, Known};
 use crate::core::{Input, Output};
-use crate::tunnel::{Addressed, Opened, Tunnel, Tunnels};
+use crate::tunnel::{Addressed, Opened, Source, Tunnel, Tunnels};
 
 /// See the module.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl<T: Tunnels, W: Write> Tunnels for Recorded<T, W> {
     where
         Self: 'a;
 
-    fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
+    fn addressed(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Addressed {
         let addressed = self.tunnels.addressed(datagram, from, now, room);
         if let Some(tape) = &mut self.tape {
             let is_foretold = tape.known.addressed(addressed);

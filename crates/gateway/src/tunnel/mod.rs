@@ -106,6 +106,21 @@ impl<T: Tunnel> Tunnel for &mut T {
     }
 }
 
+/// Where a datagram came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// From this address, as it says: anybody may write that.
+    At(SocketAddr),
+    /// From the site with this number, in the tunnel of another one that passes it on.
+    Through(u32),
+}
+
+impl From<SocketAddr> for Source {
+    fn from(at: SocketAddr) -> Self {
+        Self::At(at)
+    }
+}
+
 /// Whose a datagram is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Addressed {
@@ -125,7 +140,7 @@ pub trait Tunnels {
         Self: 'a;
 
     /// Whose `datagram` is, which came from `from`; by what can be read of it without the peer's secrets.
-    fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed;
+    fn addressed(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Addressed;
     /// The tunnel to the peer with number `peer`.
     fn tunnel(&mut self, peer: u32) -> Self::Tunnel<'_>;
 }

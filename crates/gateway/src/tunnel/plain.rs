@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher24;
 use tidegate_mechanism::random::{Seed, Substream};
 use tidegate_units::{Span, Time};
 
-use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
+use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Source, Tunnel, Tunnels};
 
 /// Kinds of datagrams, in the first four bytes, and the bytes of the first two (section 5.4).
 const INITIATION: u32 = 1;
@@ -427,7 +427,7 @@ impl PlainTunnels {
 impl Tunnels for PlainTunnels {
     type Tunnel<'a> = &'a mut PlainTunnel;
 
-    fn addressed(&mut self, datagram: &[u8], _from: SocketAddr, _now: Time, _room: &mut [u8]) -> Addressed {
+    fn addressed(&mut self, datagram: &[u8], _from: Source, _now: Time, _room: &mut [u8]) -> Addressed {
         let number = match (u32_at(datagram, 0), datagram.len()) {
             (INITIATION, INITIATION_BYTES) => self.by_hint.get(&u64_at(datagram, 24)).copied(),
             (RESPONSE, RESPONSE_BYTES) => Some(u32_at(datagram, 8) >> 12),

@@ -36,7 +36,7 @@ pub use self::gate::{Handshake, Judgement, Known};
 pub use self::keys::{PeerKeys, PrivateKey, is_somebodys, site_id};
 use self::names::Names;
 pub use self::names::{PEERS_MAX, THREAD_AT, THREAD_MASK, THREADS_MAX, thread_of};
-use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Tunnel, Tunnels};
+use super::{Addressed, OVERHEAD_BYTES, Opened, PADDING_BYTES, Refusal, Source, Tunnel, Tunnels};
 
 /// The library wants to be asked about its timers so often.
 const TICK: Span = Span::from_millis(250);
@@ -397,8 +397,8 @@ impl WireguardTunnels {
 
     /// What becomes of the handshake message `datagram`, for whoever then says it to the tunnels that it is for:
     /// see [`Self::admit`].
-    pub fn judge(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Judgement {
-        self.gate.judge(datagram, from.ip(), now, room)
+    pub fn judge(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Judgement {
+        self.gate.judge(datagram, from, now, room)
     }
 
     /// The handshake message that comes next was judged, and is this.
@@ -430,7 +430,7 @@ impl WireguardTunnels {
     }
 
     /// Whose handshake message `datagram` is.
-    fn of_handshake(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
+    fn of_handshake(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Addressed {
         let handshake = match self.admitted.take() {
             Some(handshake) => handshake,
             None => match self.judge(datagram, from, now, room) {
@@ -450,7 +450,7 @@ impl WireguardTunnels {
 impl Tunnels for WireguardTunnels {
     type Tunnel<'a> = &'a mut WireguardTunnel;
 
-    fn addressed(&mut self, datagram: &[u8], from: SocketAddr, now: Time, room: &mut [u8]) -> Addressed {
+    fn addressed(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Addressed {
         let number = match Tunn::parse_incoming_packet(datagram) {
             Ok(Packet::PacketData(data)) => self.names.peer(data.receiver_idx),
             Ok(Packet::PacketCookieReply(reply)) => self.names.peer(reply.receiver_idx),

@@ -224,9 +224,9 @@ impl Border {
     }
 
     /// The next packet that waits here, whether it is due or not, for who takes all of them to another border; until it gives `None`.
-    pub fn evict(&mut self, now: Time, store: &mut impl PacketStore) -> Option<Packet> {
+    pub fn evict(&mut self, now: Time) -> Option<Packet> {
         let now = self.at(now);
-        self.going.take().or_else(|| self.bank.evict(now, &mut ShaperSink(store)))
+        self.going.take().or_else(|| self.bank.evict(now))
     }
 
     /// All that waits here is lost, and so are messages that nobody asked for: its machine goes down.

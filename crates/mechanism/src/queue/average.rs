@@ -90,8 +90,15 @@ impl AverageQueue {
         }
     }
 
-    /// The link has a new rate.
-    pub fn set_link_rate(&mut self, rate: BitRate, packet_bytes: u32) {
+    /// The link has a new rate. An idle time up to now counts as what could have been sent at the rate of before.
+    pub fn set_link_rate(&mut self, rate: BitRate, packet_bytes: u32, now: Time) {
+        if let Some(since) = self.idle_since {
+            if self.avg > 0.0 {
+                let m = now.since(since).as_secs_f64() * self.packets_per_second;
+                self.avg *= kept_after(m, self.ln_keep);
+            }
+            self.idle_since = Some(now);
+        }
         self.packets_per_second = rate.as_bytes_per_second_f64() / f64::from(packet_bytes.max(1));
     }
 
@@ -161,6 +168,21 @@ mod tests {
             average.on_arrival(0.0, Time::ZERO + Span::from_millis(10 * k));
         }
         assert!((average.value() - 20.0 * libm::pow(0.998, 100.0)).abs() < 1e-10);
+    }
+
+    #[test]
+    fn an_idle_time_counts_at_the_rate_that_the_link_had_during_it() {
+        let ms = |ms| Time::ZERO + Span::from_millis(ms);
+        for law in [IdleLaw::Paper, IdleLaw::Ns] {
+            let mut average = average(0.002, law);
+            average.force(20.0);
+            average.on_idle(ms(0));
+            // 100 packets of 1 ms, and then 10 of 10 ms.
+            average.set_link_rate(BitRate::from_bps(800_000), 1000, ms(100));
+            average.on_arrival(0.0, ms(200));
+            let exponent = if law == IdleLaw::Ns { 111.0 } else { 110.0 };
+            assert!((average.value() - 20.0 * libm::pow(0.998, exponent)).abs() < 1e-10);
+        }
     }
 
     #[test]

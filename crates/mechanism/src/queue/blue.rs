@@ -191,6 +191,9 @@ impl Blue {
         self.rise_from = now + self.freeze();
         if self.config.timers == FreezeTimers::Shared {
             self.fall_from = self.rise_from;
+        } else if self.idle {
+            // What falls while the link is idle does so from now on, and not from when there was nothing to fall.
+            self.fall_from = self.fall_from.max(now);
         }
     }
 
@@ -386,6 +389,22 @@ mod tests {
         fifo.enqueue(Packet::new(0, FlowId(0), 1000), ms(1), &mut out);
         fifo.drop_head(ms(2));
         assert_eq!(fifo.variable("marking_probability"), Some(0.01));
+    }
+
+    #[test]
+    fn a_rise_on_an_idle_link_falls_from_then_on() {
+        let config = BlueConfig {
+            limit: Limit::Bytes(tidegate_units::Bytes::new(1000)),
+            delta_up: 0.5,
+            delta_down: 0.01,
+            timers: FreezeTimers::Separate,
+            ..BlueConfig::default()
+        };
+        let mut blue = blue(config);
+        let now = Time::ZERO + Span::from_secs(10);
+        let refused = blue.on_arrival(&mut Packet::new(0, FlowId(0), 1500), Backlog::EMPTY, now);
+        assert_eq!(refused, Verdict::Drop(DropReason::Overflow));
+        assert_eq!((blue.p_m, blue.timer_at()), (0.5, Some(now)));
     }
 
     proptest! {

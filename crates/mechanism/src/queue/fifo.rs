@@ -4,7 +4,7 @@
 
 use alloc::collections::VecDeque;
 
-use tidegate_packet::{Backlog, Ecn, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Ecn, Packet, Sink};
 use tidegate_units::{BitRate, Time};
 
 use super::{QueueDiscipline, QueueManager, Verdict};
@@ -121,6 +121,13 @@ impl<M: QueueManager> QueueDiscipline for Fifo<M> {
             }
         }
         None
+    }
+
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while !self.waiting.is_empty() {
+            let victim = self.evict(0, now);
+            out.on_drop(victim, why);
+        }
     }
 
     fn may_choose_late(&self) -> bool {

@@ -283,7 +283,9 @@ pub trait QueueDiscipline {
         let _ = (now, out);
     }
 
-    /// The link is gone: every packet that waits is dropped because of `why`.
+    /// The link is gone: every packet that waits is dropped because of `why`, whether it may go yet or not. No law decides about any, so
+    /// none is marked, and none is dropped because of anything else; what was never sent is charged to nobody. Where this is not
+    /// given, what [`dequeue`](Self::dequeue) gives is dropped, and what it holds back stays.
     fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink)
     where
         Self: Sized,

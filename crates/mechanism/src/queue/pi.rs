@@ -6,7 +6,7 @@
 //! 2001, section IV; ns-2.35 `pi.cc`.
 //! Deviations:
 //! - The queue is sampled at multiples of [`PiConfig::period`] from time zero, and is what waits, without the packet in
-//!   transmission.
+//!   transmission. Samples that would change nothing are left out.
 //! - The probability stays within 0 and 1, as in ns-2; the paper's linear law has no bounds.
 //! - In bytes (`mode`) the queue is counted in mean packets, and a packet is notified in proportion to its size; ns-2 has two
 //!   switches for that.
@@ -18,12 +18,13 @@ use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 use super::limit::{BELOW_LIMIT, in_packets, never_exceeded};
+use super::pie::next_of;
 use super::red::QueueUnit;
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::random::Substream;
 use crate::{Context, Variable};
 
-/// An idle link is sampled once in each: this bounds the work.
+/// There is a sample in each: this bounds the work.
 pub(super) const PERIOD: Bound<Span> = Bound::between(Span::from_micros(10), bound::DELAY_MAX)
     .saying("", " is no time between samples")
     .helping("from 10us to 3600s: each sample is work");
@@ -120,7 +121,10 @@ impl QueueManager for Pi {
     }
 
     #[inline]
-    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
+        if self.is_at_rest() {
+            self.next_sample = next_of(self.next_sample, self.config.period, now);
+        }
         let verdict = self.judge(packet, queue);
         self.queue = queue;
         if !matches!(verdict, Verdict::Drop(_)) {
@@ -140,7 +144,7 @@ impl QueueManager for Pi {
 
     #[inline]
     fn timer_at(&self) -> Option<Time> {
-        Some(self.next_sample)
+        if self.is_at_rest() { None } else { Some(self.next_sample) }
     }
 
     fn on_timer(&mut self, now: Time) {
@@ -156,6 +160,13 @@ impl QueueManager for Pi {
 }
 
 impl Pi {
+    /// Whether samples change nothing until the next arrival: an empty queue after an empty one takes from a probability that there is
+    /// not, for `a` is above `b`.
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.p == 0.0 && self.q_old == 0.0 && self.queue.is_empty()
+    }
+
     #[inline]
     fn judge(&mut self, packet: &Packet, queue: Backlog) -> Verdict {
         if !self.limit.admits(queue, packet) {

@@ -5,7 +5,8 @@
 //!
 //! Source: Athuraliya, Li, Low & Yin, "REM: active queue management", IEEE Network 15(3), 2001; ns-2.35 `rem.cc`.
 //! Deviations:
-//! - Updates are at multiples of [`RemConfig::period`] from time zero. The queue is what waits, without the packet in transmission.
+//! - Updates are at multiples of [`RemConfig::period`] from time zero, but for those that would change nothing. The queue is what
+//!   waits, without the packet in transmission.
 //! - All packets are notified as they arrive; ns-2 drops at the arrival and marks at the departure, where the paper leaves it open.
 //! - A packet that does not fit counts as input, as in ns-2, and is dropped without a random decision.
 //! - In bytes (`mode`) queue and input are counted in mean packets, and a packet is notified in proportion to its size (ns-2).
@@ -18,11 +19,14 @@ use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 use super::limit::{BELOW_LIMIT, in_packets, never_exceeded};
 use super::pi::{PERIOD, by_size, measure};
+use super::pie::next_of;
 use super::red::QueueUnit;
 use super::{QueueLimit, QueueManager, Verdict};
 use crate::random::Substream;
 use crate::{Context, Variable};
 
+/// What is left of an average that fades, in packets, and changes no sum that a packet is in.
+const NO_INPUT: f64 = 1e-30;
 /// At 1 the price would have no effect.
 const PHI: Bound<f64> =
     Bound::above(1.0).and_at_most(1000.0).saying("", " makes no probability of a price").helping(
@@ -144,7 +148,10 @@ impl QueueManager for Rem {
     }
 
     #[inline]
-    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, _now: Time) -> Verdict {
+    fn on_arrival(&mut self, packet: &mut Packet, queue: Backlog, now: Time) -> Verdict {
+        if self.is_at_rest() {
+            self.next_update = next_of(self.next_update, self.config.period, now);
+        }
         self.arrived.add(packet);
         let verdict = self.judge(packet, queue);
         self.queue = queue;
@@ -166,13 +173,16 @@ impl QueueManager for Rem {
 
     #[inline]
     fn timer_at(&self) -> Option<Time> {
-        Some(self.next_update)
+        if self.is_at_rest() { None } else { Some(self.next_update) }
     }
 
     fn on_timer(&mut self, now: Time) {
         let units = |of| measure(of, self.config.mode, self.config.mean_packet);
         let weight = self.config.weight;
         self.input = (1.0 - weight) * self.input + weight * units(self.arrived);
+        if self.input < NO_INPUT {
+            self.input = 0.0;
+        }
         let excess = excess(units(self.queue), self.b_ref, self.config.alpha, self.input, self.capacity);
         self.price = moved(self.price, excess, self.config.gamma);
         self.p = probability(self.price, self.ln_phi);
@@ -190,6 +200,12 @@ impl QueueManager for Rem {
 }
 
 impl Rem {
+    /// Whether updates change nothing until the next arrival: a link that has nothing to send lowers a price that there is not.
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.price == 0.0 && self.input == 0.0 && self.arrived.is_empty() && self.queue.is_empty()
+    }
+
     #[inline]
     fn judge(&mut self, packet: &Packet, queue: Backlog) -> Verdict {
         if !self.limit.admits(queue, packet) {
@@ -241,7 +257,7 @@ mod tests {
     fn updated(rem: &mut Rem, steps: &[(u32, u32)]) -> f64 {
         for &(arrived, waiting) in steps {
             (rem.arrived, rem.queue) = (packets(arrived), packets(waiting));
-            rem.on_timer(rem.timer_at().expect("it updates always"));
+            rem.on_timer(rem.next_update);
         }
         rem.price
     }

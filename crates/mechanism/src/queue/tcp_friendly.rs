@@ -158,8 +158,8 @@ impl QueueManager for TcpFriendly {
         self.average.on_idle(now);
     }
 
-    fn set_link_rate(&mut self, rate: BitRate, _now: Time) {
-        self.average.set_link_rate(rate, self.packet_bytes);
+    fn set_link_rate(&mut self, rate: BitRate, now: Time) {
+        self.average.set_link_rate(rate, self.packet_bytes, now);
         self.limit.set_link_rate(rate);
     }
 

@@ -253,10 +253,11 @@ impl AnyDiscipline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::DropTailConfig;
+    use crate::queue::{CodelConfig, DropTailConfig, StepConfig};
     use crate::schedule::Classification;
     use crate::schedule::testing::Counted;
-    use tidegate_packet::FlowId;
+    use alloc::vec;
+    use tidegate_packet::{Ecn, FlowId};
     use tidegate_units::Limit;
 
     #[test]
@@ -285,6 +286,65 @@ mod tests {
         });
         assert_eq!(counts[0], counts[1]);
         counts[0]
+    }
+
+    /// Disciplines of every kind, those that mark and drop what has waited for long, and those that hold packets back, among them.
+    fn of_all_kinds() -> Vec<DisciplineConfig> {
+        let step =
+            || ManagerConfig::Step(StepConfig { threshold: Limit::Packets(1), ..StepConfig::default() });
+        let codel = || ManagerConfig::Codel(CodelConfig::default());
+        let slow = Some(BitRate::from_bps(8000));
+        vec![
+            DisciplineConfig::default(),
+            DisciplineConfig::Fifo(step()),
+            DisciplineConfig::Fifo(codel()),
+            DisciplineConfig::Drr(DrrConfig { queue: Some(step()), ..DrrConfig::default() }),
+            DisciplineConfig::Wfq(WfqConfig { queue: Some(codel()), ..WfqConfig::default() }),
+            DisciplineConfig::Sfq(SfqConfig { queue: Some(codel()), ..SfqConfig::default() }),
+            DisciplineConfig::Priority(PriorityConfig { queue: Some(step()), ..PriorityConfig::default() }),
+            DisciplineConfig::FqCodel(FqCodelConfig::default()),
+            DisciplineConfig::FqPie(FqPieConfig::default()),
+            DisciplineConfig::Fq(FqConfig { max_rate: slow, ..FqConfig::default() }),
+            DisciplineConfig::Cake(CakeConfig { bandwidth: slow, ..CakeConfig::default() }),
+            DisciplineConfig::DualPi2(DualPi2Config::default()),
+        ]
+    }
+
+    #[test]
+    fn on_a_link_that_is_gone_everything_is_lost_because_of_that_and_nothing_is_marked() {
+        for config in of_all_kinds() {
+            let mut discipline = config.build(&Context::for_tests());
+            let mut out = Counted::default();
+            let capable = |slot: u32, now| Packet {
+                ecn: Ecn::from_bits(if slot.is_multiple_of(3) { 0 } else { 2 }),
+                arrived: now,
+                ..Packet::new(slot, FlowId(slot % 4), 1000)
+            };
+            for slot in 0..20 {
+                discipline.enqueue(capable(slot, Time::ZERO), Time::ZERO, &mut out);
+            }
+            // What was sent before leaves a turn that was begun, and queues that are held.
+            let sent = core::iter::from_fn(|| discipline.dequeue(Time::ZERO, &mut out)).take(3).count();
+            let gone = Time::from_nanos(2_000_000_000);
+            while let Some(at) = discipline.timer_at().filter(|&at| at <= gone) {
+                discipline.on_timer(at, &mut out);
+            }
+            (out.drops, out.marks) = (Vec::new(), Vec::new());
+            let waiting = discipline.backlog().packets as usize;
+            assert!(waiting > 0 && waiting + sent <= 20, "{config:?}");
+            discipline.purge(gone, DropReason::LinkDown, &mut out);
+            assert_eq!(out.drops.len(), waiting, "{config:?}");
+            assert!(out.drops.iter().all(|(_, why)| *why == DropReason::LinkDown), "{config:?}");
+            assert!(out.marks.is_empty() && discipline.backlog().is_empty(), "{config:?}");
+            assert_eq!(discipline.ready_at(gone), None, "{config:?}");
+            assert_eq!(discipline.dequeue(gone, &mut out), None, "{config:?}");
+            // The first packet after that does not wait for what is lost.
+            let later = Time::from_nanos(9_000_000_000);
+            discipline.enqueue(capable(30, later), later, &mut out);
+            let first = discipline.dequeue(later, &mut out).map(|packet| packet.slot);
+            assert_eq!(first, Some(30), "{config:?}");
+            assert!(discipline.backlog().is_empty(), "{config:?}");
+        }
     }
 
     #[test]

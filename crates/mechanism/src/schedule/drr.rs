@@ -13,7 +13,7 @@
 
 use alloc::vec::Vec;
 
-use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{BitRate, Bytes, Limit, Time};
 
@@ -141,6 +141,14 @@ impl QueueDiscipline for Drr {
             }
         }
         None
+    }
+
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while self.head != NONE {
+            let slot = self.head;
+            self.queues.purge(slot, now, why, out);
+            self.leave_ring(slot);
+        }
     }
 
     answered_by_queues!();

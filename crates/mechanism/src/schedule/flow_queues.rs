@@ -290,6 +290,19 @@ impl<S: Default> FlowQueues<S> {
         victim.wire_bytes
     }
 
+    /// Drops all that waits in `slot` because of `why`, without asking its manager; what it was.
+    pub fn purge(&mut self, slot: SlotId, now: Time, why: DropReason, out: &mut impl Sink) -> Backlog {
+        let queue = &mut self.slots[slot as usize].queue;
+        let before = queue.backlog();
+        if !before.is_empty() {
+            queue.purge(now, why, out);
+            queue.on_idle(now);
+            self.account(before, Backlog::EMPTY);
+            self.note_timer(slot);
+        }
+        before
+    }
+
     /// The next packet of the queue in `slot`, if its manager leaves one; the queue's backlog before and after.
     #[inline]
     pub fn dequeue(
@@ -458,6 +471,7 @@ const fn child_seed(seed: Seed, key: u32, reclaimed: u64) -> Seed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::{Pi2Config, PiConfig, PieConfig, RemConfig};
     use crate::schedule::testing::Counted;
     use tidegate_packet::FlowId;
 
@@ -481,6 +495,26 @@ mod tests {
         assert_eq!(queues.slots(), 3);
         assert_eq!(queues.by_key.len(), 3);
         assert_eq!(queues.backlog(), Backlog::EMPTY);
+    }
+
+    #[test]
+    fn managers_of_queues_that_open_late_have_nothing_to_make_up() {
+        for manager in [
+            ManagerConfig::Rem(RemConfig::default()),
+            ManagerConfig::Pi(PiConfig::default()),
+            ManagerConfig::Pie(PieConfig::default()),
+            ManagerConfig::Pi2(Pi2Config::default()),
+        ] {
+            let config = FlowQueuesConfig { manager, ..FlowQueuesConfig::shared(Limit::Packets(100)) };
+            let mut queues = FlowQueues::<()>::new(&config, &Context::for_tests());
+            assert_eq!(queues.timer_at(), None, "nothing has arrived");
+            let now = Time::from_nanos(100_000_000_000);
+            let packet = Packet { arrived: now, ..Packet::new(0, FlowId(7), 1000) };
+            let slot = queues.slot_of(&packet, |_, ()| ());
+            queues.enqueue(slot, packet, now, &mut Counted::default());
+            let timer = queues.timer_at().expect("its manager looks at what waits");
+            assert!(timer > now, "{:?}", config.manager);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! their numbers as such would put expedited forwarding behind best effort, and one queue for each would reorder a class of
 //! assured forwarding (RFC 2597, section 2 forbids it).
 
-use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_parameters::{bound, parameters};
 use tidegate_units::{BitRate, Limit, Time};
 
@@ -96,6 +96,14 @@ impl QueueDiscipline for Priority {
             }
         }
         None
+    }
+
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while let Some((_, slot)) = self.urgent.first() {
+            self.queues.purge(slot, now, why, out);
+            self.urgent.remove(slot);
+            self.queues.release(slot);
+        }
     }
 
     answered_by_queues!();

@@ -152,6 +152,13 @@ impl QueueDiscipline for Sfq {
         None
     }
 
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while let Some(slot) = self.turns.pop_front() {
+            self.queues.purge(slot, now, why, out);
+            self.queues.release(slot);
+        }
+    }
+
     answered_by_queues!();
     fn set_link_rate(&mut self, rate: BitRate, now: Time) {
         self.queues.set_link_rate(rate, now);
@@ -171,7 +178,9 @@ impl Sfq {
             BinHash::Modulo => {
                 // Numbers of flows are pairs, one for each direction: by themselves, data would leave every second bin empty.
                 let number = if self.config.classify == Classification::Flow { key >> 1 } else { key };
-                (u64::from(number) + self.period) % bins
+                // Flows that met move by different steps, for one more each time that the numbers go round.
+                let step = u128::from(u64::from(number) / bins) + 1;
+                ((u128::from(number) + u128::from(self.period) * step) % u128::from(bins)) as u64
             }
         };
         bin as u32
@@ -282,6 +291,21 @@ mod tests {
         assert_eq!(data, (0..16).collect::<Vec<_>>());
         let acknowledgments: Vec<u32> = (0..16).map(|flow| bin(2 * flow + 1)).collect();
         assert_eq!(acknowledgments, data);
+    }
+
+    #[test]
+    fn flows_that_met_are_apart_when_the_numbers_have_moved() {
+        let config =
+            SfqConfig { hash: BinHash::Modulo, perturb: Some(Span::from_secs(1)), ..SfqConfig::default() };
+        let mut sfq = sfq(&config);
+        let mut together = |second, numbers: [u32; 2]| {
+            sfq.move_hash(Time::ZERO + Span::from_secs(second));
+            let [one, other] = numbers.map(|number| sfq.bin_of(&Packet::new(0, FlowId(2 * number), 1000)));
+            one == other
+        };
+        assert!(together(0, [1, 17]));
+        assert!((1..16).all(|second| !together(second, [1, 17])));
+        assert!((0..64).all(|second| !together(second, [1, 2])), "the first ones stay apart");
     }
 
     #[test]

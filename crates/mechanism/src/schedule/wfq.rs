@@ -22,7 +22,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
-use tidegate_packet::{Backlog, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, Packet, Sink};
 use tidegate_parameters::{Report, bound, parameters, words};
 use tidegate_units::{BitRate, Limit, Span, Time};
 
@@ -255,6 +255,15 @@ impl QueueDiscipline for Wfq {
             }
         }
         None
+    }
+
+    fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
+        while let Some((_, slot)) = self.first.first() {
+            let dropped = self.queues.purge(slot, now, why, out);
+            self.give_back(slot, dropped.bytes);
+            let start = self.queues.state(slot).start;
+            self.on_new_head(slot, start);
+        }
     }
 
     answered_by_queues!();
@@ -747,6 +756,30 @@ mod tests {
             let large = fresh.iter().filter(|flow| **flow == 1).count() as f64 * 1500.0;
             let small = fresh.iter().filter(|flow| **flow == 0).count() as f64 * 40.0;
             assert!((small / large - 1.0).abs() < 0.02, "{small} and {large} bytes");
+        }
+    }
+
+    #[test]
+    fn what_a_link_lost_when_it_went_down_was_not_served() {
+        for clock in [WfqClock::Gps, WfqClock::SelfClocked] {
+            let config = WfqConfig { clock, limit: Some(Limit::Packets(1000)), ..WfqConfig::default() };
+            let mut wfq = config.build(&Context { link_rate: BitRate::from_mbps(8), ..Context::for_tests() });
+            let mut out = Counted::default();
+            let mut offer = |to: &mut Wfq, flow, packets, at| {
+                for _ in 0..packets {
+                    to.enqueue(Packet { arrived: at, ..Packet::new(0, FlowId(flow), 1000) }, at, &mut out);
+                }
+            };
+            offer(&mut wfq, 0, 80, Time::ZERO);
+            offer(&mut wfq, 1, 20, Time::ZERO);
+            wfq.purge(Time::ZERO, DropReason::LinkDown, &mut Counted::default());
+            let now = Time::from_nanos(1_000_000);
+            offer(&mut wfq, 0, 20, now);
+            offer(&mut wfq, 1, 20, now);
+            // Both are owed the same: of ten packets each has five.
+            let first = core::iter::from_fn(|| wfq.dequeue(now, &mut Counted::default()));
+            let of_one = first.take(10).filter(|packet| packet.flow.0 == 0).count();
+            assert_eq!(of_one, 5, "{clock:?}");
         }
     }
 

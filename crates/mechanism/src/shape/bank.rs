@@ -3,15 +3,15 @@
 //!
 //! Source: NBP, Fig. 4 (per-flow traffic shapers at the output port of an ingress router); IEC, section II.B.
 //! Deviations: the packet that goes next has left its queue and waits at the bucket, as in Linux's `tbf`; the queue's
-//! limit does not count it.
+//! limit does not count it. A queue is idle from when the bucket could send another packet like the last one.
 
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use tidegate_packet::{Backlog, DropReason, Packet, Sink};
+use tidegate_packet::{Backlog, DropReason, MarkReason, Packet, Sink};
 use tidegate_parameters::{bound, parameters};
-use tidegate_units::{BitRate, Bytes, Limit, Time};
+use tidegate_units::{BitRate, Bytes, Limit, Span, Time};
 
 use super::{LeakyBucket, LeakyBucketConfig, Shaper};
 use crate::Context;
@@ -36,8 +36,69 @@ struct Shaped {
     queue: AnyDiscipline,
     /// The packet that goes next.
     head: Option<Packet>,
-    /// Its entry in the agenda; entries with other times are stale.
+    /// Its entry in the agenda; entries with other times are stale. Without a head: when the queue lets one go that it holds back.
     due: Time,
+    /// While nothing waits and the queue does not know yet: how large the last packet was, and when another one like it could go. The
+    /// queue is idle from then on.
+    rests: Option<(u32, Time)>,
+    /// A rate that the queue does not know yet, and since when it holds.
+    changed: Option<(BitRate, Time)>,
+}
+
+impl Shaped {
+    /// The queue hears of what has happened by `now`, each at its own instant: timers of its laws, the end of the last packet, another
+    /// rate. Until a packet comes or goes it need not know.
+    #[inline]
+    fn settle(&mut self, now: Time, out: &mut impl Sink) {
+        if let Some((rate, since)) = self.changed.take() {
+            self.rest(since, out);
+            self.run_timers(since, out);
+            self.queue.set_link_rate(rate, since);
+        }
+        self.rest(now, out);
+        self.run_timers(now, out);
+    }
+
+    #[inline]
+    fn rest(&mut self, now: Time, out: &mut impl Sink) {
+        if let Some((_, from)) = self.rests
+            && from <= now
+        {
+            self.rests = None;
+            self.run_timers(from, out);
+            self.queue.on_idle(from);
+        }
+    }
+
+    #[inline]
+    fn run_timers(&mut self, now: Time, out: &mut impl Sink) {
+        while let Some(at) = self.queue.timer_at().filter(|&at| at <= now) {
+            self.queue.on_timer(at, out);
+            assert!(self.queue.timer_at().is_none_or(|next| next > at), "a timer must move on when it fires");
+        }
+    }
+
+    /// The next packet waits at the bucket, if the queue lets one go.
+    #[inline]
+    fn take_head(&mut self, now: Time, out: &mut impl Sink) {
+        self.head = self.queue.dequeue(now, out);
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.head.is_none() && self.queue.backlog().is_empty()
+    }
+}
+
+/// What leaves a queue as if it were lost, and is not.
+struct Taken<'a>(&'a mut VecDeque<Packet>);
+
+impl Sink for Taken<'_> {
+    fn on_drop(&mut self, packet: Packet, _why: DropReason) {
+        self.0.push_back(packet);
+    }
+    fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
 }
 
 /// See the module.
@@ -50,8 +111,8 @@ pub struct ShaperBank {
     aggregates: Vec<Option<Shaped>>,
     /// How many of them are open.
     open: usize,
-    /// Before this one none has anything left, while all that waits is taken.
-    evicted: usize,
+    /// What waited, while all of it is taken.
+    evicted: VecDeque<Packet>,
     /// When which head is due; may hold stale entries.
     agenda: BinaryHeap<Reverse<(Time, AggregateId)>>,
 }
@@ -66,7 +127,7 @@ impl ShaperBank {
             context,
             aggregates: Vec::new(),
             open: 0,
-            evicted: 0,
+            evicted: VecDeque::new(),
             agenda: BinaryHeap::new(),
         }
     }
@@ -81,8 +142,9 @@ impl ShaperBank {
         let context = Context { link_rate: rate, ..self.context };
         debug_assert!(self.aggregates[index].is_none(), "an aggregate is opened once");
         self.open += 1;
+        let queue = self.config.queue.build(&context);
         self.aggregates[index] =
-            Some(Shaped { bucket, queue: self.config.queue.build(&context), head: None, due: Time::MAX });
+            Some(Shaped { bucket, queue, head: None, due: Time::MAX, rests: None, changed: None });
     }
 
     /// From now on the aggregate leaves at `rate`. Unknown aggregates are ignored.
@@ -92,7 +154,12 @@ impl ShaperBank {
         };
         shaped.bucket.set_rate(rate, now);
         shaped.bucket.set_bucket(depth(self.bucket, rate));
-        shaped.queue.set_link_rate(rate, now);
+        shaped.changed = Some((rate, now));
+        if let Some((bytes, from)) = &mut shaped.rests
+            && *from > now
+        {
+            *from = shaped.bucket.release_at(*bytes, now);
+        }
         self.plan(aggregate, now);
     }
 
@@ -139,19 +206,29 @@ impl ShaperBank {
     pub fn enqueue(&mut self, aggregate: AggregateId, mut packet: Packet, now: Time, out: &mut impl Sink) {
         let shaped = self.aggregates[aggregate.0 as usize].as_mut().expect("packets join open aggregates");
         packet.arrived = now;
+        shaped.settle(now, out);
         shaped.queue.enqueue(packet, now, out);
         if shaped.head.is_none() {
-            shaped.head = shaped.queue.dequeue(now, out);
+            shaped.take_head(now, out);
+            if !shaped.is_empty() {
+                shaped.rests = None;
+            }
             self.plan(aggregate, now);
         }
     }
 
-    /// Enters the head of `aggregate` into the agenda.
+    /// Enters what `aggregate` sends next into the agenda.
     fn plan(&mut self, aggregate: AggregateId, now: Time) {
         let shaped =
             self.aggregates[aggregate.0 as usize].as_mut().expect("only open aggregates are planned");
-        let Some(head) = &shaped.head else { return };
-        let due = shaped.bucket.release_at(head.wire_bytes, now);
+        let due = match &shaped.head {
+            Some(head) => shaped.bucket.release_at(head.wire_bytes, now),
+            // It was asked already at this instant.
+            None => match shaped.queue.ready_at(now) {
+                Some(at) => at.max(now + Span::from_nanos(1)),
+                None => return,
+            },
+        };
         if due == shaped.due {
             return;
         }
@@ -169,29 +246,27 @@ impl ShaperBank {
         }
     }
 
-    /// The next packet that waits, whether it is due or not: for who takes all of them elsewhere. Call it until it gives `None`.
-    pub fn evict(&mut self, now: Time, out: &mut impl Sink) -> Option<Packet> {
-        for (index, shaped) in self.aggregates.iter_mut().enumerate().skip(self.evicted) {
-            self.evicted = index;
-            let Some(shaped) = shaped else { continue };
-            shaped.due = Time::MAX;
-            if let Some(packet) = shaped.head.take().or_else(|| shaped.queue.dequeue(now, out)) {
-                return Some(packet);
-            }
+    /// The next packet that waits, whether it is due or not, and whatever laws of queues think of it: for who takes all of them elsewhere.
+    /// Call it until it gives `None`.
+    pub fn evict(&mut self, now: Time) -> Option<Packet> {
+        if self.evicted.is_empty() {
+            let mut taken = core::mem::take(&mut self.evicted);
+            self.purge(now, DropReason::LinkDown, &mut Taken(&mut taken));
+            self.evicted = taken;
         }
-        self.evicted = 0;
-        self.agenda.clear();
-        None
+        self.evicted.pop_front()
     }
 
     /// All that waits is lost.
     pub fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
-        for shaped in self.aggregates.iter_mut().flatten() {
+        for shaped in self.aggregates.iter_mut().flatten().filter(|shaped| !shaped.is_empty()) {
+            shaped.settle(now, out);
             if let Some(head) = shaped.head.take() {
                 out.on_drop(head, why);
             }
             shaped.due = Time::MAX;
             shaped.queue.purge(now, why, out);
+            shaped.rests = Some((0, now));
         }
         self.agenda.clear();
     }
@@ -214,11 +289,22 @@ impl ShaperBank {
                 continue; // stale
             };
             shaped.due = Time::MAX;
-            let Some(packet) = shaped.head.take() else { continue };
-            shaped.bucket.on_departure(packet.wire_bytes, now);
-            shaped.head = shaped.queue.dequeue(now, out);
+            shaped.settle(now, out);
+            let released = shaped.head.take();
+            if let Some(packet) = &released {
+                shaped.bucket.on_departure(packet.wire_bytes, now);
+            }
+            shaped.take_head(now, out);
+            if let Some(packet) = &released
+                && shaped.is_empty()
+            {
+                shaped.rests = Some((packet.wire_bytes, shaped.bucket.release_at(packet.wire_bytes, now)));
+            }
             self.plan(aggregate, now);
-            return Some((aggregate, packet));
+            if let Some(packet) = released {
+                return Some((aggregate, packet));
+            }
+            // What it held back until now waits at the bucket from here on.
         }
         None
     }
@@ -234,166 +320,4 @@ fn depth(bucket: Limit, rate: BitRate) -> Bytes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_packet::{FlowId, MarkReason};
-    use tidegate_units::Span;
-
-    #[derive(Default)]
-    struct Drops(Vec<DropReason>);
-    impl Sink for Drops {
-        fn on_drop(&mut self, _packet: Packet, why: DropReason) {
-            self.0.push(why);
-        }
-        fn on_mark(&mut self, _packet: &Packet, _why: MarkReason) {}
-    }
-
-    fn bank() -> ShaperBank {
-        ShaperBank::new(ShaperConfig::default(), Bytes::ZERO, Context::for_tests())
-    }
-
-    #[test]
-    fn each_aggregate_leaves_at_its_own_rate() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        // One and two bytes per microsecond.
-        bank.open(AggregateId(0), BitRate::from_mbps(8), Time::ZERO);
-        bank.open(AggregateId(1), BitRate::from_mbps(16), Time::ZERO);
-        for slot in 0..6 {
-            bank.enqueue(AggregateId(slot % 2), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
-        }
-        let mut order = Vec::new();
-        while let Some(at) = bank.release_at() {
-            while let Some((aggregate, _)) = bank.release(at, &mut drops) {
-                order.push((at.as_nanos() / 1_000_000, at.as_nanos() / 1000 % 1000, aggregate.0));
-            }
-        }
-        assert_eq!(order, [(0, 0, 0), (0, 0, 1), (0, 500, 1), (1, 0, 0), (1, 0, 1), (2, 0, 0)]);
-        assert!(drops.0.is_empty());
-    }
-
-    #[test]
-    fn a_higher_rate_brings_the_head_forward_and_a_rate_of_zero_stops_it() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        let id = AggregateId(3);
-        bank.open(id, BitRate::from_bps(8), Time::ZERO);
-        bank.enqueue(id, Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut drops);
-        bank.enqueue(id, Packet::new(1, FlowId(0), 1000), Time::ZERO, &mut drops);
-        assert!(bank.release(Time::ZERO, &mut drops).is_some());
-        bank.set_rate(id, BitRate::from_mbps(8), Time::ZERO);
-        let soon = Time::ZERO + Span::from_millis(1);
-        assert_eq!(bank.release_at(), Some(soon));
-        bank.set_rate(id, BitRate::ZERO, Time::ZERO);
-        assert_eq!(bank.release(soon, &mut drops), None);
-        assert_eq!(bank.backlog(id).packets, 1);
-    }
-
-    #[test]
-    fn a_bucket_that_is_a_time_goes_with_the_rate() {
-        let config =
-            ShaperConfig { bucket: Some(Limit::Time(Span::from_millis(1))), ..ShaperConfig::default() };
-        let mut bank = ShaperBank::new(config, Bytes::ZERO, Context::for_tests());
-        let (id, mut drops) = (AggregateId(0), Drops::default());
-        bank.open(id, BitRate::from_mbps(40), Time::ZERO);
-        let mut now = Time::ZERO;
-        // Per millisecond: five packets of 1000 bytes, ten, and less than one, which always passes alone.
-        for (mbps, at_once) in [(40, 5), (80, 10), (4, 1)] {
-            now += Span::from_secs(1);
-            bank.set_rate(id, BitRate::from_mbps(mbps), now);
-            for slot in 0..20 {
-                bank.enqueue(id, Packet::new(slot, FlowId(0), 1000), now, &mut drops);
-            }
-            let gone = core::iter::from_fn(|| bank.release(now, &mut drops)).count();
-            assert_eq!(gone, at_once, "{mbps} Mbit/s");
-            // After that one by one, at the rate.
-            let next = bank.release_at().unwrap();
-            assert_eq!(next.since(now), Span::from_micros(8000 / mbps), "{mbps} Mbit/s");
-            bank.purge(now, DropReason::LinkDown, &mut drops);
-        }
-    }
-
-    #[test]
-    fn the_queue_in_front_of_a_shaper_is_bounded() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        bank.open(AggregateId(0), BitRate::from_bps(1), Time::ZERO);
-        for slot in 0..500 {
-            bank.enqueue(AggregateId(0), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
-        }
-        assert_eq!(bank.backlog(AggregateId(0)).packets, 101);
-        assert_eq!(drops.0.len(), 399);
-    }
-
-    #[test]
-    fn what_is_purged_is_dropped_and_the_shapers_go_on_with_what_comes_then() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        for aggregate in 0..2 {
-            bank.open(AggregateId(aggregate), BitRate::from_mbps(8), Time::ZERO);
-            for slot in 0..3 {
-                bank.enqueue(
-                    AggregateId(aggregate),
-                    Packet::new(slot, FlowId(0), 1000),
-                    Time::ZERO,
-                    &mut drops,
-                );
-            }
-        }
-        bank.purge(Time::ZERO, DropReason::LinkDown, &mut drops);
-        assert_eq!(drops.0, [DropReason::LinkDown; 6]);
-        assert!(bank.release_at().is_none() && bank.backlog(AggregateId(0)).is_empty());
-        bank.enqueue(AggregateId(1), Packet::new(7, FlowId(0), 1000), Time::ZERO, &mut drops);
-        assert_eq!(bank.release(Time::ZERO, &mut drops).unwrap().1.slot, 7);
-    }
-
-    #[test]
-    fn what_is_evicted_comes_out_in_order_before_it_is_due() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        for aggregate in 0..2 {
-            bank.open(AggregateId(aggregate), BitRate::from_bps(8), Time::ZERO);
-        }
-        for slot in 0..6 {
-            bank.enqueue(AggregateId(slot % 2), Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
-        }
-        let evicted: Vec<u32> =
-            core::iter::from_fn(|| bank.evict(Time::ZERO, &mut drops)).map(|packet| packet.slot).collect();
-        assert_eq!(evicted, [0, 2, 4, 1, 3, 5]);
-        assert!(bank.release_at().is_none() && drops.0.is_empty());
-    }
-
-    #[test]
-    fn ten_thousand_changes_of_rate_leave_a_short_agenda() {
-        let (mut bank, mut drops) = (bank(), Drops::default());
-        bank.open(AggregateId(0), BitRate::from_bps(1), Time::ZERO);
-        bank.enqueue(AggregateId(0), Packet::new(0, FlowId(0), 1000), Time::ZERO, &mut drops);
-        bank.release(Time::ZERO, &mut drops);
-        bank.enqueue(AggregateId(0), Packet::new(1, FlowId(0), 1000), Time::ZERO, &mut drops);
-        for change in 0..10_000 {
-            bank.set_rate(AggregateId(0), BitRate::from_bps(1000 + change), Time::ZERO);
-        }
-        assert!(bank.agenda.len() <= 69);
-    }
-
-    #[test]
-    fn all_that_waits_is_taken_one_by_one_and_again_later() {
-        let (mut bank, now) = (bank(), Time::ZERO);
-        let mut drops = Drops::default();
-        for round in 0..2 {
-            for aggregate in 0..3 {
-                if round == 0 {
-                    bank.open(AggregateId(aggregate), BitRate::from_mbps(1), now);
-                }
-                for number in 0..aggregate {
-                    let packet = Packet::new(number, FlowId(aggregate), 1000);
-                    bank.enqueue(AggregateId(aggregate), packet, now, &mut drops);
-                }
-            }
-            let taken: Vec<u32> =
-                core::iter::from_fn(|| bank.evict(now, &mut drops)).map(|packet| packet.flow.0).collect();
-            assert_eq!(taken, [1, 2, 2]);
-            assert_eq!(bank.release_at(), None);
-        }
-        assert_eq!(bank.open_count(), 3);
-        bank.close(AggregateId(1));
-        bank.close(AggregateId(1));
-        assert_eq!(bank.open_count(), 2);
-        assert!(drops.0.is_empty());
-    }
-}
+mod tests;

@@ -3,7 +3,8 @@
 //!
 //! Source: Linux (`tcp_update_pacing_rate`, `tcp_pacing_check`, `tcp_update_skb_after_send`).
 //! Deviations: what is handed over ahead of its time is what leaves within a millisecond; Linux lets two segments wait where that is more
-//! (TCP small queues). Time that was not used is not made up for. The rate is of the window, also where more than that is under way.
+//! (TCP small queues). Time that was not used is not made up for. The rate is of the window, also where more than that is under way. Controls
+//! ask of each acknowledgment whether the window is used, and with a pace it may be the limit though it is not full (reno.rs).
 
 use tidegate_parameters::words;
 use tidegate_units::{Span, Time};
@@ -36,6 +37,8 @@ pub(super) struct HostPacing {
     stamps: bool,
     /// When the segment that may go now is to leave.
     departs_at: Time,
+    /// When the one that went last leaves: the queue keeps their order.
+    left_at: Time,
     sent_segments: u64,
 }
 
@@ -50,15 +53,22 @@ impl HostPacing {
         let stamps = pacing == Pacing::Departure;
         let is_needed = stamps || (pacing == Pacing::Timer && !by_control);
         let pacer = Pacer::default();
-        is_needed.then_some(Self { pacer, by_control, stamps, departs_at: Time::ZERO, sent_segments: 0 })
+        is_needed.then_some(Self {
+            pacer,
+            by_control,
+            stamps,
+            departs_at: Time::ZERO,
+            left_at: Time::ZERO,
+            sent_segments: 0,
+        })
     }
 
     /// Whether what the control permits may go now, perhaps to wait for its time in the queue.
     pub(super) fn permit(&mut self, permission: Permission, now: Time) -> Permission {
-        self.departs_at = now;
+        self.departs_at = now.max(self.left_at);
         match if self.by_control { permission } else { self.pacer.or_wait(permission, now) } {
             Permission::At(at) if self.stamps && at <= now.saturating_add(AHEAD) => {
-                self.departs_at = at;
+                self.departs_at = at.max(self.left_at);
                 Permission::Now
             }
             // It is handed over as soon as its time is near.
@@ -74,6 +84,7 @@ impl HostPacing {
     /// A segment with so many bytes of payload goes out: those count, as in the rate, and headers do not (Linux).
     pub(super) fn on_send(&mut self, payload_bytes: u32, srtt: Span, control: &AnyCongestionControl) {
         self.sent_segments += 1;
+        self.left_at = self.departs_at;
         if self.by_control || srtt.is_zero() || self.sent_segments <= FREE_SEGMENTS {
             return;
         }
@@ -87,6 +98,7 @@ impl HostPacing {
 mod tests {
     use super::*;
     use crate::tcp::config::{TcpConfig, Variant};
+    use crate::tcp::congestion::{BbrConfig, CongestionControlConfig};
 
     #[test]
     fn more_than_a_window_goes_in_a_round_trip_however_small_packets_are() {
@@ -114,5 +126,23 @@ mod tests {
                 "{payload_bytes}: {sent} in ten round trips of a window of 50"
             );
         }
+    }
+
+    /// Of a pair that a control with a rate lets go at once, the second has no time of its own.
+    #[test]
+    fn who_is_handed_over_behind_another_leaves_no_earlier() {
+        let config = TcpConfig {
+            control: CongestionControlConfig::Bbr(BbrConfig::default()),
+            ..TcpConfig::modern(Variant::Sack)
+        };
+        let control = config.control.build(&config);
+        let mut pacing = HostPacing::new(Pacing::Departure, &control).expect("the queue is told");
+        let at = |micros| Time::ZERO + Span::from_micros(micros);
+        assert_eq!(pacing.permit(Permission::At(at(700)), at(100)), Permission::Now);
+        pacing.on_send(1460, Span::from_millis(10), &control);
+        assert_eq!(pacing.permit(Permission::Now, at(100)), Permission::Now);
+        assert_eq!(pacing.departs_at(), at(700));
+        assert_eq!(pacing.permit(Permission::Now, at(800)), Permission::Now);
+        assert_eq!(pacing.departs_at(), at(800));
     }
 }

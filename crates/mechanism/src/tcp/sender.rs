@@ -273,7 +273,8 @@ impl TcpSender {
         let candidate = self.recovery.candidate(&mut self.c);
         let candidate = self.take_permitted(candidate, now)?;
         let transmit = self.emit(candidate.sequence, candidate.payload_bytes, now);
-        self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, now);
+        let leaves_at = self.leaves_at(now);
+        self.recovery.on_sent(&mut self.c, &candidate, transmit.retransmission, leaves_at);
         Some(transmit)
     }
 
@@ -389,7 +390,8 @@ impl TcpSender {
         self.paced_at = Time::MAX;
         self.c.retransmit_head = false;
         let transmit = self.emit(sequence, payload_bytes, now);
-        self.recovery.on_demanded_sent(&mut self.c, &demanded, transmit.retransmission, now);
+        let leaves_at = self.leaves_at(now);
+        self.recovery.on_demanded_sent(&mut self.c, &demanded, transmit.retransmission, leaves_at);
         Some(transmit)
     }
 
@@ -400,8 +402,7 @@ impl TcpSender {
         let (mut in_flight_bytes, mut now) = (0, now);
         if is_watched {
             in_flight_bytes = self.in_flight_bytes();
-            // What waits for its time in the queue counts from then on, as in Linux.
-            now = self.pacing.as_ref().map_or(now, |pacing| pacing.departs_at());
+            now = self.leaves_at(now);
         }
         let retransmission = self.c.on_output(sequence, payload_bytes, in_flight_bytes, now);
         let wire_bytes = self.header_bytes + payload_bytes;
@@ -473,6 +474,12 @@ impl TcpSender {
             return Time::ZERO;
         }
         self.pacing.as_ref().map_or(Time::ZERO, |pacing| pacing.departs_at())
+    }
+
+    /// When what goes out `now` leaves the host: what waits for its time in the queue counts from then on, as in Linux. For RACK-TLP that is
+    /// when it was sent (RFC 8985, section 5.1).
+    fn leaves_at(&self, now: Time) -> Time {
+        self.departs_at().max(now)
     }
 
     /// Bytes that recovery believes to be in the network.

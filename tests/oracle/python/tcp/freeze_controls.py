@@ -100,7 +100,7 @@ class World:
 def main():
     scripts = hashes(HERE / name for name in SCRIPTS)
     head = {"made_by": "tests/oracle/python/tcp/freeze_controls.py", "version": 1, "scripts_sha256": scripts}
-    cases = [{"control": name} | World(name, seed).run() for name in CONTROLS for seed in range(3)]
+    cases = [{"control": name} | World(name, seed).run() for name in CONTROLS for seed in range(4)]
     made = head | {"cases": cases, "prr": [trace(seed) for seed in range(60)]}
     text = json.dumps(made, separators=(",", ":")).replace('},{"', '},\n{"') + "\n"
     if "--check" not in sys.argv:

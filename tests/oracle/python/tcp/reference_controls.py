@@ -10,7 +10,7 @@ SECOND = 10**9
 
 
 class Control:
-    """RFC 5681 with counted bytes: at most two segments per acknowledgment in slow start, one behind a time-out."""
+    """RFC 5681 with counted bytes: at most two segments per acknowledgment in slow start, one in that behind a time-out."""
 
     initial = 10.0
 
@@ -21,7 +21,9 @@ class Control:
         if self.cwnd < self.ssthresh:
             if 2 * flight >= self.cwnd:
                 self.cwnd += min(acked, 1 if self.behind_timeout else 2)
-        elif flight + 1 > self.cwnd:
+            return
+        self.behind_timeout = False
+        if flight + 1 > self.cwnd:
             self.cwnd += acked / self.cwnd
 
     def ack(self, e):
@@ -34,15 +36,15 @@ class Control:
 
     def congestion(self, kind, flight, srtt, now):
         if kind == "idle":
-            self.cwnd = min(self.cwnd, self.initial)
+            self.cwnd, self.behind_timeout = min(self.cwnd, self.initial), False
             return
         self.ssthresh = max(self.reduced(min(flight, self.cwnd)), 2.0)
         self.behind_timeout = kind == "timeout"
         self.cwnd = 1.0 if kind == "timeout" else min(self.cwnd, self.ssthresh)
 
     def recovered(self, flight):
-        """RFC 6582, section 3.2, step 3."""
-        self.cwnd = max(min(self.ssthresh, max(flight, 1) + 1), 1.0)
+        """RFC 6582, section 3.2, step 3; a window below that stays."""
+        self.cwnd = max(min(self.cwnd, self.ssthresh, max(flight, 1) + 1), 1.0)
 
 
 class Scalable(Control):
@@ -183,8 +185,8 @@ class Ledbat(Control):
             if self.cwnd >= self.ssthresh:
                 self.next = now + 9 * (now - self.slowdown)
                 self.slowdown = None
-        elif not self.is_first and now >= self.next:
-            self.ssthresh, self.cwnd = self.cwnd, 2.0
+        elif not self.is_first and now >= self.next and not e["repairs"] and self.cwnd >= self.ssthresh:
+            self.ssthresh, self.cwnd, self.behind_timeout = self.cwnd, 2.0, False
             self.slowdown, self.frozen_until = now, now + 2 * e["srtt"]
 
     def open(self, e):
@@ -209,6 +211,10 @@ class Ledbat(Control):
             if per_round_trip < 0 or used:
                 self.cwnd = max(w + per_round_trip * e["acked"] / w, 2.0)
         self.ssthresh = min(self.ssthresh, self.cwnd)
+
+    def reduced(self, flight):
+        """In a slowdown, half of the window that it left."""
+        return flight / 2 if self.frozen_until is None else self.ssthresh / 2
 
     def congestion(self, kind, flight, srtt, now):
         super().congestion(kind, flight, srtt, now)
@@ -390,7 +396,10 @@ class Reno(Control):
             divisor = self.slow_start_divisor(e)
             if 2 * flight >= self.bytes:
                 self.bytes += min(acked, (1 if self.behind_timeout else 2) * self.mss) // divisor
-        elif flight + self.mss > self.bytes:
+            self.sync()
+            return
+        self.behind_timeout = False
+        if flight + self.mss > self.bytes:
             self.counted += acked
             if self.counted >= self.bytes:
                 self.counted -= self.bytes
@@ -401,7 +410,7 @@ class Reno(Control):
     def congestion(self, kind, flight, srtt, now):
         self.counted = 0
         if kind == "idle":
-            self.bytes = min(self.bytes, 10 * self.mss)
+            self.bytes, self.behind_timeout = min(self.bytes, 10 * self.mss), False
             self.sync()
             return
         self.hystart = False

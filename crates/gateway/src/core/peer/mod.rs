@@ -178,7 +178,7 @@ impl Peer {
         let context = Context { seed, link_rate: self.site.rate.max, mtu_bytes: self.mtu_bytes };
         let mut old = std::mem::replace(&mut self.border, Border::new(config, SITE, &context));
         self.border.set_bounds(self.site.rate.floor, self.site.rate.max, now);
-        while let Some(packet) = old.evict(now, store) {
+        while let Some(packet) = old.evict(now) {
             let headers = tidegate_mechanism::edge::PacketStore::headers(store, &packet);
             let link = PeerId(u32::from(self.link_of_class[usize::from(packet.class)]));
             let passed = self.border.handle_packet(packet, &headers, &[link], now, store);

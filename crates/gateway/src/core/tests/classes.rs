@@ -35,6 +35,23 @@ fn classes_have_links_of_their_own_with_codepoints_outside() {
     assert_eq!(world.delivered.len(), 200);
 }
 
+/// What a site that is passed on calls its packets may be no class here: then it is as all that is none.
+#[test]
+fn a_class_that_there_is_not_is_that_of_all_others() {
+    let of = |name: &str, class| ClassConfig {
+        name: name.into(),
+        dscp: tidegate_packet::DscpSet::NONE,
+        ports: Vec::new(),
+        class,
+        own_link: None,
+        marker: None,
+    };
+    let with = |classes| start(0, 2, GatewayConfig { classes, ..config(0, 2, None, None) }, Time::ZERO);
+    let gateway = with(vec![of("voice", 2), of("other", 4)]);
+    assert_eq!([0, 2, 3, 4, 255].map(|class| gateway.passed_class(class)), [4, 2, 4, 4, 4]);
+    assert_eq!([0, 2, 255].map(|class| with(Vec::new()).passed_class(class)), [0; 3]);
+}
+
 #[test]
 fn classes_are_marked_and_policed_where_they_enter() {
     let profile = |beyond| {

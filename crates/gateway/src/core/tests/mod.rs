@@ -305,6 +305,26 @@ fn hosts_that_pretend_and_sites_that_send_for_others_are_not_heard() {
     assert_eq!((stray.bad_packets, stray.unrouted_packets), (2, 1));
 }
 
+/// A site that is in a network of its own, and a machine that sends by that: what is sealed comes back as if hosts had sent it.
+#[test]
+fn datagrams_that_come_back_as_packets_are_not_sealed_again() {
+    let mut here = config(0, 2, None, None);
+    here.sites[0].networks.push("192.0.2.0/24".parse().expect("it is a network"));
+    let mut world = World::new(vec![here, config(1, 2, None, None)]);
+    world.run_for(Span::from_millis(100));
+    let to_site = |port: u16| {
+        let mut bytes = Vec::new();
+        let builder = PacketBuilder::ipv4(host(0), [192, 0, 2, 2], 60).udp(51_820, port);
+        builder.write(&mut bytes, &[0; 100]).expect("there is room");
+        bytes
+    };
+    world.send(0, &to_site(51_820));
+    assert_eq!(world.gateways[0].stray().unrouted_packets, 1);
+    assert_eq!(world.gateways[0].status()[0].counters.entered_packets, 0);
+    world.send(0, &to_site(53));
+    assert_eq!(world.gateways[0].status()[0].counters.entered_packets, 1, "it is for something else there");
+}
+
 #[test]
 fn a_packet_that_is_too_large_is_answered_and_the_path_is_tried_for_larger_ones() {
     let mut world = World::two(Some(&path()));

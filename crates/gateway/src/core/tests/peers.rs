@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::peer::Why;
-use crate::tunnel::{Addressed, Opened, Refusal};
+use crate::tunnel::{Addressed, Opened, Refusal, Source};
 
 #[test]
 fn gateways_greet_and_control_the_link() {
@@ -181,7 +181,7 @@ impl Tunnel for Fickle {
 
 impl Tunnels for Fickle {
     type Tunnel<'a> = &'a mut Self;
-    fn addressed(&mut self, _: &[u8], _: SocketAddr, _: Time, _: &mut [u8]) -> Addressed {
+    fn addressed(&mut self, _: &[u8], _: Source, _: Time, _: &mut [u8]) -> Addressed {
         Addressed::Refused(Refusal::Unknown)
     }
     fn tunnel(&mut self, _: u32) -> &mut Self {
@@ -237,25 +237,34 @@ fn what_is_said_of_many_flows_is_divided_so_that_every_path_takes_it() {
 
 #[test]
 fn who_says_again_what_a_site_has_asked_is_answered_and_not_followed() {
-    let mut world = World::two(Some(&path()));
-    world.load(0, 1, 500);
-    let (.., asked) = world.wire.iter().find(|(to, ..)| *to == 1).cloned().expect("it has asked");
-    // The one that was asked starts anew, and knows of no question; somebody else has kept it.
-    world.gateways[1] = start(1, 2, config(1, 2, Some(&path()), None), world.now);
-    let elsewhere = SocketAddr::new(IpAddr::from([198, 51, 100, 66]), 6);
-    let heard = Input::Wan { from: elsewhere.into(), traffic_class: 0, datagram: &asked };
-    world.gateways[1].handle(heard, world.now);
-    assert_eq!(world.gateways[1].refused(), 0, "it is genuine");
-    let mut room = [0; BUFFER_BYTES];
-    let mut answers = 0;
-    while let Some(output) = world.gateways[1].poll_output(world.now, &mut room) {
-        let Output::Wan { to, .. } = output else { continue };
-        answers += usize::from(to.far == elsewhere);
+    // Also where nobody has said yet where the site is.
+    for known in [Some(address(0)), None] {
+        let mut world = World::two(Some(&path()));
+        world.load(0, 1, 500);
+        let (.., asked) = world.wire.iter().find(|(to, ..)| *to == 1).cloned().expect("it has asked");
+        // The one that was asked starts anew, and knows of no question; somebody else has kept it.
+        let mut anew = config(1, 2, Some(&path()), None);
+        anew.sites[0].endpoint = known;
+        world.gateways[1] = start(1, 2, anew, world.now);
+        let elsewhere = SocketAddr::new(IpAddr::from([198, 51, 100, 66]), 6);
+        let heard = Input::Wan { from: elsewhere.into(), traffic_class: 0, datagram: &asked };
+        world.gateways[1].handle(heard, world.now);
+        assert_eq!(world.gateways[1].refused(), 0, "it is genuine");
+        let mut room = [0; BUFFER_BYTES];
+        let mut answers = 0;
+        while let Some(output) = world.gateways[1].poll_output(world.now, &mut room) {
+            let Output::Wan { to, .. } = output else { continue };
+            answers += usize::from(to.far == elsewhere);
+        }
+        assert_eq!(answers, 1);
+        assert_eq!(world.gateways[1].status()[0].endpoint, known);
+        if known.is_none() {
+            // Who does not know where to ask waits until the other end notices.
+            world.load(0, 1, 20_000);
+        }
+        world.delivered.clear();
+        world.load(0, 1, 8000);
+        assert!(world.delivered.len() > 2000, "the site itself is heard: {}", world.delivered.len());
+        assert_eq!(world.gateways[1].status()[0].endpoint, Some(address(0)));
     }
-    assert_eq!(answers, 1);
-    assert_eq!(world.gateways[1].status()[0].endpoint, Some(address(0)));
-    world.delivered.clear();
-    world.load(0, 1, 8000);
-    assert!(world.delivered.len() > 2000, "the site itself is heard: {}", world.delivered.len());
-    assert_eq!(world.gateways[1].status()[0].endpoint, Some(address(0)));
 }

@@ -12,7 +12,7 @@ use tidegate_units::Span;
 use super::super::house::NAMES_AT_ONCE;
 use super::super::io::clock;
 use super::super::routes;
-use super::{Plan, literal, resolve};
+use super::{Nowhere, PeerPlan, Plan, literal, resolve};
 use crate::core::store;
 
 /// Places in the file, which say nothing yet.
@@ -34,14 +34,27 @@ pub struct Named {
 }
 
 impl Plan {
-    /// Where sites are that the file gives an address; and that it gives a name, if `asks` and all there is may go through the tunnel:
-    /// elsewhere it is not worth the wait before packets go, and who looks names up looks at the way as well.
-    pub fn known_ends(&self, asks: bool) -> Vec<Option<SocketAddr>> {
-        let asks = asks && self.networks().iter().any(|network| network.prefix_len() <= 1);
+    /// Where sites are that the file gives an address.
+    pub fn known_ends(&self) -> Vec<Option<SocketAddr>> {
         let listen = self.listen.ip();
-        let place =
-            |text: &String| literal(text, listen).or_else(|| asks.then(|| resolve(text, listen)).flatten());
-        self.peers.iter().map(|peer| peer.endpoint.as_ref().and_then(place)).collect()
+        self.peers.iter().map(|peer| literal(peer.endpoint.as_ref()?, listen)).collect()
+    }
+
+    /// The same, and of those that it gives a name, if all there is may go through the tunnel: elsewhere it is not worth the wait before
+    /// packets go, which is no longer than `patience`, and who looks names up looks at the way as well.
+    pub fn ends_before_packets(&self, patience: Span) -> Vec<Option<SocketAddr>> {
+        let mut ends = self.known_ends();
+        if self.networks().iter().any(|network| network.prefix_len() <= 1) {
+            let name = |(peer, end): (&PeerPlan, &Option<SocketAddr>)| {
+                Some((peer.endpoint.clone().filter(|_| end.is_none())?, false))
+            };
+            let names: Vec<_> = self.peers.iter().zip(&ends).map(name).collect();
+            let found = self.require_names(&names, patience).unwrap_or_default().found;
+            for (site, end) in found {
+                ends[site] = Some(end);
+            }
+        }
+        ends
     }
 
     /// Where sites are, by their names; of each site whether it has one to ask for, and whether that has to be found. It takes no longer
@@ -84,15 +97,15 @@ impl Plan {
         for (site, name) in names.iter().enumerate() {
             let Some((name, has_to_be)) = name else { continue };
             match answers.get(&site) {
-                Some(Some(end)) => named.found.push((site, *end)),
-                Some(None) if *has_to_be => {
+                Some(Ok(end)) => named.found.push((site, *end)),
+                Some(Err(Nowhere::Unknown)) if *has_to_be => {
                     let [.., at] = &self.written.sites[site];
                     let wrong = at.saying(format!("no address of {name} is found"));
-                    let help = "its site is heard where it is, and stays there; correct the name, or see that it is known and a resolver can be reached";
+                    let help = "its site is heard where it is, and stays there; correct the name, or see that it is known";
                     return Err(ConfigErrors::from(wrong.helped(help.to_owned())));
                 }
-                None if *has_to_be => named.unanswered.push(site),
-                Some(None) | None => {}
+                Some(Err(Nowhere::Unsaid)) | None if *has_to_be => named.unanswered.push(site),
+                Some(Err(_)) | None => {}
             }
         }
         Ok(named)

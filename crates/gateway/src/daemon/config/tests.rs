@@ -355,3 +355,26 @@ fn a_name_that_no_resolver_answers_for_in_time_is_neither_found_nor_unknown() {
     assert_eq!(in_no_time(true), Named { found: vec![], unanswered: vec![0] });
     assert_eq!(in_no_time(false), Named::default());
 }
+
+#[test]
+fn where_the_state_is_is_said_by_a_file_that_is_wrong_elsewhere() {
+    let said = |text: &str| said_in(text, "state").map(str::to_owned);
+    let there = Some("/srv/a.json".to_owned());
+    assert_eq!(said("[gateway]\nprivate_key_file = \nstate = \"/srv/a.json\" # ours\nmtu = \"x"), there);
+    assert_eq!(said("gateway.state = '/srv/a.json'\n[sites.b]\nnetworks = ["), there);
+    assert_eq!(said("[ gateway ]\nstate=\"/srv/a.json\""), there);
+    assert_eq!(said("[gateway]\nstate = \"\""), Some(String::new()));
+    for none in [
+        "",
+        "[sites.b]\nstate = \"/x\"",
+        "[gateway]\nstate = 7",
+        "[gateway]\nstate = \"/x",
+        "state = \"/x\"",
+        "=",
+        "[",
+    ] {
+        assert_eq!(said(none), None, "{none}");
+    }
+    let nowhere = Path::new("/nowhere/at/all");
+    assert_eq!(state_of_wrong(nowhere), Some(PathBuf::from(DEFAULT_STATE)), "an unread one says nothing");
+}

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_units::Span;
 
 use super::super::config::{self, Keys, Named, Plan};
+use super::super::house::NAMES_PATIENCE;
 use super::super::log::{Level, say};
 use super::super::order::{Change, Order};
 use super::super::recording::{self, Ended, Heard, Recording};
@@ -26,8 +27,6 @@ use crate::core::config::GatewayConfig;
 use crate::core::ends::Near;
 use crate::core::peer::State;
 
-/// Names that are new in the file are found within this, or their sites are looked for later.
-const NAMES_PATIENCE: Span = Span::from_secs(2);
 /// Packet threads say within this that they have heard of a change, and that it is so.
 const ORDER_PATIENCE: Span = Span::from_secs(5);
 
@@ -136,7 +135,7 @@ impl Manager {
         self.keys.load(&plan).map_err(|why| why.render())?;
         plan.require_memory().map_err(|why| why.render())?;
         // What has not changed is where it was, whatever routes are there just now.
-        let mut ends = plan.known_ends(false);
+        let mut ends = plan.known_ends();
         for (end, (new, old)) in ends.iter_mut().zip(plan.peers.iter().zip(&self.plan.peers)) {
             *end = end.filter(|_| new.endpoint != old.endpoint);
         }

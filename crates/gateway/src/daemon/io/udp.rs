@@ -60,6 +60,8 @@ pub struct Udp {
     pub unsent: u64,
     /// See `unsent`.
     pub too_large: u64,
+    /// To whom nothing could be sent, and the system's number of why, until something could again.
+    pub refusal: Option<(SocketAddr, i32)>,
 }
 
 impl Udp {
@@ -143,7 +145,15 @@ impl Udp {
         };
         let bound = socket.local_addr().ok().and_then(|at| at.as_socket());
         let is_everywhere = bound.is_none_or(|at| at.ip().is_unspecified());
-        Self { socket, is_v6, is_everywhere, control: vec![0; CONTROL_BYTES], unsent: 0, too_large: 0 }
+        Self {
+            socket,
+            is_v6,
+            is_everywhere,
+            control: vec![0; CONTROL_BYTES],
+            unsent: 0,
+            too_large: 0,
+            refusal: None,
+        }
     }
 
     /// Where sockets for `listen` are: where it is `[::]`, there is one for each version of IP.
@@ -255,24 +265,32 @@ impl Udp {
     pub fn send(&mut self, to: Ends, traffic_class: u8, bytes: &[u8], segment: usize) {
         let is_many = bytes.len() > segment;
         match self.send_from(to, traffic_class, bytes, is_many.then_some(segment)) {
-            Ok(()) => {}
+            Ok(()) => self.count(Ok(()), to.far, 0),
             // The device or the path does not take them at once.
             Err(why) if is_many && why.kind() != io::ErrorKind::WouldBlock => {
                 for one in bytes.chunks(segment) {
                     let sent = self.send_from(to, traffic_class, one, None);
-                    self.count(sent, 1);
+                    self.count(sent, to.far, 1);
                 }
             }
-            failed @ Err(_) => self.count(failed, bytes.len().div_ceil(segment.max(1)) as u64),
+            failed @ Err(_) => self.count(failed, to.far, bytes.len().div_ceil(segment.max(1)) as u64),
         }
     }
 
-    fn count(&mut self, sent: io::Result<()>, datagrams: u64) {
-        if let Err(why) = sent {
-            if why.raw_os_error() == Some(libc::EMSGSIZE) {
-                self.too_large += datagrams;
-            } else {
+    /// Nothing is sent to `to`, for no socket has its version of IP.
+    pub fn lack(&mut self, to: SocketAddr, datagrams: u64) {
+        self.count(Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT)), to, datagrams);
+    }
+
+    fn count(&mut self, sent: io::Result<()>, to: SocketAddr, datagrams: u64) {
+        match sent.map_err(|why| why.raw_os_error().unwrap_or(libc::EIO)) {
+            Ok(()) => self.refusal = self.refusal.filter(|(at, _)| *at != to),
+            Err(libc::EMSGSIZE) => self.too_large += datagrams,
+            // There is no room just now.
+            Err(libc::EAGAIN | libc::ENOBUFS) => self.unsent += datagrams,
+            Err(why) => {
                 self.unsent += datagrams;
+                self.refusal = Some((to, why));
             }
         }
     }
@@ -422,6 +440,21 @@ mod tests {
             assert_eq!(all[21], (0, bytes[..5].to_vec()));
             assert_eq!((one.unsent, one.too_large), (0, 0));
         }
+    }
+
+    #[test]
+    fn why_nothing_is_sent_is_remembered_until_something_is() {
+        let (mut one, mut other, to) = pair("127.0.0.1:0").expect("every machine has IPv4");
+        let nowhere: SocketAddr = "0.0.0.1:9".parse().unwrap();
+        one.send(nowhere.into(), 0, &[1; 60], 20);
+        assert_eq!((one.unsent, one.refusal.map(|(at, _)| at)), (3, Some(nowhere)));
+        one.send(to.into(), 0, &[2; 20], 20);
+        assert_eq!(receive_all(&mut other, 1).len(), 1);
+        assert_eq!(one.refusal.map(|(at, _)| at), Some(nowhere), "that went elsewhere");
+        one.lack(to, 2);
+        assert_eq!((one.unsent, one.refusal), (5, Some((to, libc::EAFNOSUPPORT))));
+        one.send(to.into(), 0, &[3; 20], 20);
+        assert_eq!(one.refusal, None);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Beside {
 
     /// Whether a handshake message may be heard, and by this thread.
     fn judges(&mut self, wan: &Wan<'_>, tunnels: &mut WireguardTunnels) -> bool {
-        let handshake = match tunnels.judge(wan.datagram, wan.from.far, wan.came, &mut self.room[..]) {
+        let handshake = match tunnels.judge(wan.datagram, wan.from.far.into(), wan.came, &mut self.room[..]) {
             Judgement::Passed(handshake) => handshake,
             Judgement::Refused(why) => return self.refuse(why),
             Judgement::Reply(bytes) => {

@@ -1,9 +1,11 @@
 //! What strangers cost: which handshake messages are computed at all, and whose they are.
 //!
-//! Each costs some 100 us, so that there are three bounds: the first code, which says that the sender knows our
-//! public key; cookies, which say that they are where they say (NDSS 2017, section 5.3); and a budget in all and
-//! by address; and a second budget for addresses from which a site has proven itself, so that strangers with many addresses do not
-//! take what sites need to renew their sessions. What another site passes on has a budget of its own, and no cookies. Where several threads have tunnels, one of them judges for all what comes from outside, so that
+//! Each costs some 100 us, so that there are bounds. The first code says that the sender knows our public key, which anybody may who
+//! has seen it once. Who shows no more is heard a few times in a second, in all and by address; beyond, it has to show that it is where it
+//! says, by a cookie (NDSS 2017, section 5.3), and is heard from a budget of its own: so nobody who writes another's address takes what that one
+//! needs. A third budget is for addresses from which a site has proven itself, so that strangers with many addresses do not
+//! take what sites need to renew their sessions. What another site passes on has no address that a cookie could be sent to, and a
+//! budget by the site that it comes from. Where several threads have tunnels, one of them judges for all what comes from outside, so that
 //! bounds are those of the gateway and not of each thread.
 
 use std::hash::Hasher;
@@ -19,13 +21,13 @@ use siphasher::sip::SipHasher24;
 use tidegate_units::{Span, Time};
 
 use super::refusal;
-use crate::tunnel::Refusal;
+use crate::tunnel::{Refusal, Source};
 
-/// Handshakes in a second from which on strangers must show that they are where they say (cookies; section 5.3).
-const HANDSHAKES_PER_SECOND: u64 = 100;
-/// Handshakes in a second that are computed at all, and of one address.
+/// Handshakes in a second that are computed of those who show no cookie; and of others, of each budget.
+const UNSHOWN_PER_SECOND: u32 = 100;
 const COMPUTED_PER_SECOND: u32 = 500;
-const COMPUTED_OF_ADDRESS: u32 = 20;
+/// Of each budget, those of one address or site.
+const COMPUTED_OF_ONE: u32 = 20;
 /// Addresses that are told apart at once; others share with them.
 const ADDRESSES: usize = 1024;
 /// Addresses that are remembered because a site was there; a later one takes the place of one before.
@@ -98,34 +100,29 @@ impl Known {
     }
 }
 
-/// Handshakes that may be computed in this second: in all, and by address.
+/// Handshakes that may be computed in this second: in all, and by who sends them.
 #[derive(Debug)]
-struct Budget {
-    key: u64,
+pub(super) struct Budget {
+    most: u32,
     since: Time,
     left: u32,
-    of_address: Box<[(Time, u32)]>,
+    of_one: Box<[(Time, u32)]>,
 }
 
 impl Budget {
-    fn new(key: u64, now: Time) -> Self {
-        Self {
-            key,
-            since: now,
-            left: COMPUTED_PER_SECOND,
-            of_address: vec![(now, COMPUTED_OF_ADDRESS); ADDRESSES].into(),
-        }
+    pub(super) fn new(most: u32, now: Time) -> Self {
+        Self { most, since: now, left: most, of_one: vec![(now, COMPUTED_OF_ONE); ADDRESSES].into() }
     }
 
-    fn may(&mut self, from: IpAddr, now: Time) -> bool {
+    /// One more of `who`, a number of whom it is that it cannot choose.
+    fn may(&mut self, who: u64, now: Time) -> bool {
         let second = Span::from_secs(1);
         if now.since(self.since) >= second {
-            (self.since, self.left) = (now, COMPUTED_PER_SECOND);
+            (self.since, self.left) = (now, self.most);
         }
-        let place = (hash_of(from, self.key) % ADDRESSES as u64) as usize;
-        let (since, left) = &mut self.of_address[place];
+        let (since, left) = &mut self.of_one[(who % ADDRESSES as u64) as usize];
         if now.since(*since) >= second {
-            (*since, *left) = (now, COMPUTED_OF_ADDRESS);
+            (*since, *left) = (now, COMPUTED_OF_ONE);
         }
         let may = *left > 0 && self.left > 0;
         if may {
@@ -140,15 +137,19 @@ impl Budget {
 pub(super) struct Gate {
     pub(super) private: StaticSecret,
     pub(super) public: PublicKey,
-    /// Asks strangers for cookies.
-    pub(super) limiter: RateLimiter,
-    /// Asks nobody: only the first code is looked at.
+    /// Looks at the first code, and asks nobody for a cookie.
     codes: RateLimiter,
-    budget: Budget,
+    /// Asks everybody.
+    pub(super) cookies: RateLimiter,
+    key: u64,
+    /// For those who show no cookie.
+    pub(super) unshown: Budget,
+    /// For those who have shown one.
+    shown: Budget,
+    /// For those of them that are at addresses at which sites were.
+    of_known: Budget,
     /// For what comes inside of another site's tunnel: whoever passes it on is no stranger, and cannot be sent a cookie for another.
     of_relays: Budget,
-    /// For addresses at which sites were.
-    of_known: Budget,
     pub(super) known: Arc<Known>,
 }
 
@@ -164,36 +165,36 @@ impl Gate {
         Ok(Self {
             private,
             public,
-            limiter: RateLimiter::new(&public, HANDSHAKES_PER_SECOND),
             codes: RateLimiter::new(&public, u64::MAX),
-            budget: Budget::new(u64::from_le_bytes(key), now),
-            of_relays: Budget::new(u64::from_le_bytes(key), now),
-            of_known: Budget::new(u64::from_le_bytes(key), now),
+            cookies: RateLimiter::new(&public, 0),
+            key: u64::from_le_bytes(key),
+            unshown: Budget::new(UNSHOWN_PER_SECOND, now),
+            shown: Budget::new(COMPUTED_PER_SECOND, now),
+            of_known: Budget::new(COMPUTED_PER_SECOND, now),
+            of_relays: Budget::new(COMPUTED_PER_SECOND, now),
             known: Arc::new(Known::new()?),
         })
     }
 
-    /// Whether `from` is no address: it came inside of another site's tunnel.
-    const fn is_relayed(from: IpAddr) -> bool {
-        from.is_unspecified()
-    }
-
     /// What becomes of the handshake message `datagram`; both kinds cost some, and are counted.
-    pub fn judge(&mut self, datagram: &[u8], from: IpAddr, now: Time, room: &mut [u8]) -> Judgement {
-        self.limiter.reset_count();
-        let (limiter, budget) = if Self::is_relayed(from) {
-            (&self.codes, &mut self.of_relays)
-        } else {
-            (&self.limiter, &mut self.budget)
-        };
-        let packet = match limiter.verify_packet(Some(from), datagram, room) {
+    pub fn judge(&mut self, datagram: &[u8], from: Source, now: Time, room: &mut [u8]) -> Judgement {
+        let packet = match self.codes.verify_packet(None, datagram, room) {
             Ok(packet) => packet,
-            Err(TunnResult::WriteToNetwork(cookie)) => return Judgement::Reply(cookie.len()),
-            Err(TunnResult::Err(why)) => return Judgement::Refused(refusal(&why)),
-            Err(_) => return Judgement::Refused(Refusal::Malformed),
+            Err(why) => return refused(why),
         };
-        // That they are where they say cookies have shown, where many ask.
-        let may = budget.may(from, now) || (self.known.has(from) && self.of_known.may(from, now));
+        let may = match from {
+            Source::Through(site) => self.of_relays.may(u64::from(site), now),
+            Source::At(at) => {
+                let who = hash_of(at.ip(), self.key);
+                if self.unshown.may(who, now) {
+                    true
+                } else if let Err(why) = self.cookies.verify_packet(Some(at.ip()), datagram, room) {
+                    return refused(why);
+                } else {
+                    self.shown.may(who, now) || (self.known.has(at.ip()) && self.of_known.may(who, now))
+                }
+            }
+        };
         if !may {
             return Judgement::Refused(Refusal::Busy);
         }
@@ -212,6 +213,15 @@ impl Gate {
     }
 }
 
+/// What becomes of a message that the library does not let pass.
+fn refused(why: TunnResult<'_>) -> Judgement {
+    match why {
+        TunnResult::WriteToNetwork(cookie) => Judgement::Reply(cookie.len()),
+        TunnResult::Err(why) => Judgement::Refused(refusal(&why)),
+        _ => Judgement::Refused(Refusal::Malformed),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -220,14 +230,13 @@ mod tests {
 
     #[test]
     fn one_address_has_no_more_than_its_part_of_the_handshakes() {
-        let mut budget = Budget::new(5, Time::ZERO);
-        let one = IpAddr::from([192, 0, 2, 1]);
-        let count = (0..1000).filter(|_| budget.may(one, Time::ZERO)).count();
-        assert_eq!(count, COMPUTED_OF_ADDRESS as usize);
-        let others =
-            (0..10_000_u32).filter(|&number| budget.may(Ipv4Addr::from(number).into(), Time::ZERO)).count();
+        let mut budget = Budget::new(COMPUTED_PER_SECOND, Time::ZERO);
+        let who = |address: u32| hash_of(Ipv4Addr::from(address).into(), 5);
+        let count = (0..1000).filter(|_| budget.may(who(7), Time::ZERO)).count();
+        assert_eq!(count, COMPUTED_OF_ONE as usize);
+        let others = (100..10_000).filter(|&number| budget.may(who(number), Time::ZERO)).count();
         assert_eq!(count + others, COMPUTED_PER_SECOND as usize);
-        assert!(budget.may(one, Time::ZERO + Span::from_secs(1)));
+        assert!(budget.may(who(7), Time::ZERO + Span::from_secs(1)));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!   while the link is idle, and the probability could rise without any traffic.
 //! - `MEAN_PKTSIZE` is the MTU of the link ([`Context::mtu_bytes`]), as in Linux.
 //! - Without [`PieConfig::on_demand`] updates are at multiples of [`PieConfig::t_update`] from time zero; with it, from the
-//!   arrival on that made PIE active. They end while they would change nothing.
+//!   arrival on that made PIE active. They begin with the first arrival, and end while they would change nothing.
 //! - With `on_demand` PIE is off again at the first update with no probability and two delays below half the target (section
 //!   5.3). The listing of appendix B asks for an empty queue at an arrival, which there is only where the arrival was dropped.
 //! - `accu_prob` stays as it is while there is an allowance for bursts (appendix A asks for the allowance first, appendix B
@@ -90,7 +90,7 @@ impl PieConfig {
             active: !self.on_demand,
             state: PieState::default(),
             queue_bytes: 0,
-            next_update: (!self.on_demand).then_some(Time::ZERO + self.law.t_update),
+            next_update: None,
             rests_from: Time::ZERO + self.law.t_update,
             rate: DepartureRate::new(bytes32(self.dq_threshold)),
             limit: QueueLimit::new(self.limit, context.link_rate),

@@ -72,6 +72,10 @@ impl Classifier {
         let flow = match self.isolate {
             CakeFlows::SrcHost => hosts[0],
             CakeFlows::DstHost => hosts[1],
+            // By their numbers both have to count where places are powers of two.
+            CakeFlows::Hosts if self.kind == BinHash::Modulo => {
+                hosts[0].wrapping_mul(65_537).wrapping_add(hosts[1])
+            }
             CakeFlows::Hosts => self.of(hosts[0].wrapping_shl(16).wrapping_add(hosts[1])),
             _ => flow,
         };

@@ -7,6 +7,7 @@ use tidegate_units::{BitRate, Bytes, Limit, Span};
 
 use super::*;
 use crate::queue::{DropTailConfig, ManagerConfig};
+use crate::schedule::BinHash;
 use crate::schedule::DisciplineConfig;
 
 /// Flow `f` goes from host `f / 100` to host `f / 10 % 10`.
@@ -81,6 +82,18 @@ fn flows_share_and_with_them_hosts_as_it_is_asked() {
     near(&of(CakeFlows::DstHost), [250, 250, 500]);
     // The second of the home's hosts has one flow, as each of the first; but all come from one server.
     near(&greedy(&shaped(CakeFlows::TripleIsolate), &[110, 111, 120]), [333, 333, 333]);
+}
+
+#[test]
+fn pairs_of_hosts_are_apart_by_their_numbers_too() {
+    // Three hosts that send to one, with two flows each.
+    let config = CakeConfig { hash: BinHash::Modulo, ..shaped(CakeFlows::Hosts) };
+    let sent = greedy(&config, &[110, 111, 210, 211, 310, 410]);
+    let of_hosts = [sent[0] + sent[1], sent[2] + sent[3], sent[4], sent[5]];
+    assert!(of_hosts.iter().all(|of_host| of_host.abs_diff(250) < 30), "{sent:?}");
+    // Far more of them than the ways of a set.
+    let sources: Vec<u32> = (1..41).map(|source| 100 * source).collect();
+    assert!(greedy(&config, &sources).iter().all(|&of_pair| (20..32).contains(&of_pair)));
 }
 
 #[test]

@@ -182,9 +182,7 @@ impl QueueDiscipline for Cbq {
         for class in &mut self.classes {
             let mut out = Counting { counters: &mut class.counters, out };
             let had_demand = !class.queue.backlog().is_empty();
-            while let Some(packet) = class.queue.drop_head(now) {
-                out.on_drop(packet, why);
-            }
+            class.queue.purge(now, why, &mut out);
             if had_demand {
                 class.queue.on_idle(now);
             }

@@ -377,20 +377,27 @@ impl<L: SharedLaw> QueueDiscipline for FlowQueueing<L> {
         self.backlog
     }
 
-    /// What is held goes, too.
+    /// What is held goes, too, and no queue has a turn any more (Linux, `fq_reset`, `fq_codel_reset`).
     fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
-        if !L::HOLDS {
-            while let Some(packet) = self.dequeue(now, out) {
-                out.on_drop(packet, why);
-            }
-            return;
-        }
         for index in 0..self.queues.len() as u32 {
+            let had_packets = self.bytes[index as usize] > 0;
             while let Some(packet) = self.pop(index) {
                 out.on_drop(packet, why);
             }
-            self.queues[index as usize].state = L::State::default();
+            let queue = &mut self.queues[index as usize];
+            if L::HOLDS {
+                queue.state = L::State::default();
+            } else {
+                if had_packets {
+                    self.law.on_empty(&mut queue.state, false);
+                }
+                if queue.is_listed {
+                    self.law.on_left(&mut queue.state, now);
+                }
+            }
+            (queue.is_listed, queue.credits) = (false, 0);
         }
+        (self.new, self.old, self.held) = (Turns::NONE, Turns::NONE, IndexedHeap::default());
     }
 
     fn variable(&self, name: &str) -> Option<f64> {

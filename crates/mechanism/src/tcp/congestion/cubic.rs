@@ -4,7 +4,7 @@
 //!
 //! Source: RFC 9438, section 4; slow start and restarts as in RFC 5681.
 //! Deviations: an acknowledgment of n segments counts as n of one segment (as in Linux), for receivers delay acknowledgments.
-//! The window is compared with what may fly, and opened only while it is used (RFC 7661). Slow start ends at `ssthresh` or at a
+//! The window is compared with what may fly, and opened only while it is used (RFC 7661), with pacing by the host as Reno's file says. Slow start ends at `ssthresh` or at a
 //! loss: section 4.10 recommends `HyStart++`, which `hystart` turns on (RFC 9406); Linux has its older form. An echo leaves what a loss
 //! leaves, or another part (RFC 8511, `ecn_beta`), and two segments at least (section 4.6 has one) unless `ecn_timeout` is on; `alpha_cubic` and fast convergence keep `beta`. A window cut without
 //! reason is not restored (section 4.9 allows it). The rules of ns know no CUBIC; it is the same under them.

@@ -7,7 +7,9 @@
 //! of the last ten minutes (RFC 6817, `BASE_HISTORY`). The current delay is the least of the last four samples (LEDBAT++, section
 //! 4.1). An ECN echo is answered as a loss is: RFC 6817 allows that. What is queued at the receiver's acknowledgments counts as
 //! queued. The application's limit (RFC 6817, `ALLOWED_INCREASE`) is the rule of all controls here: a window grows while it is
-//! used. A silence leaves at most the initial window of the connection, not the two segments that it begins with. A slowdown that a loss or a time-out meets is over where the window reaches what the loss left.
+//! used. A silence leaves at most the initial window of the connection, not the two segments that it begins with. No slowdown begins
+//! in slow start or while losses are repaired; it waits for the end of that. A loss or a time-out in a slowdown leaves half of the window
+//! before that, and the slowdown is over where the window reaches it.
 
 use tidegate_parameters::{Bound, bound, parameters};
 use tidegate_units::{Span, Time};
@@ -144,8 +146,14 @@ impl Ledbat {
         Some((least_of(&self.recent)?.saturating_sub(base), base))
     }
 
+    /// Whether a slowdown may begin. In slow start the window is below where it was, and would not find back; while losses are repaired
+    /// recovery says what goes, and no round trip is that of an empty path.
+    fn may_slow_down(&self, is_in_recovery: bool) -> bool {
+        self.config.slowdowns && !is_in_recovery && !self.window.is_in_slow_start()
+    }
+
     /// Ends slowdowns and begins them.
-    fn follow(&mut self, srtt: Span, now: Time) {
+    fn follow(&mut self, srtt: Span, is_in_recovery: bool, now: Time) {
         match self.phase {
             Phase::Slowdown(since, until) if now >= until => self.phase = Phase::Return(since),
             Phase::Return(since) if !self.window.is_in_slow_start() => {
@@ -154,7 +162,8 @@ impl Ledbat {
                 let interval = now.since(since) * u64::from(self.config.slowdown_interval);
                 self.slowdown_at = now.saturating_add(interval);
             }
-            Phase::Steady if self.config.slowdowns && now >= self.slowdown_at => {
+            Phase::Steady if now >= self.slowdown_at && self.may_slow_down(is_in_recovery) => {
+                self.window.forget_timeout();
                 self.window.ssthresh = self.window.cwnd;
                 self.window.cwnd = self.least;
                 self.phase = Phase::Slowdown(now, now.saturating_add(srtt * SLOWDOWN_ROUND_TRIPS));
@@ -203,7 +212,16 @@ impl Ledbat {
         if sample.opens_window {
             self.open(ack, now);
         }
-        self.follow(ack.srtt, now);
+        self.follow(ack.srtt, sample.is_in_recovery, now);
+    }
+
+    /// Half of what congestion found: of the window, or in a slowdown of the one before it, which was under way when it began.
+    fn half(&self, event: &Congestion) -> f64 {
+        if matches!(self.phase, Phase::Slowdown(..)) {
+            self.window.ssthresh / 2.0
+        } else {
+            self.window.flight_in_window(event) / 2.0
+        }
     }
 }
 
@@ -229,7 +247,7 @@ impl CongestionControl for Ledbat {
     }
 
     fn on_congestion(&mut self, event: &Congestion, now: Time) {
-        let half = self.window.flight_in_window(event) / 2.0;
+        let half = self.half(event);
         // RFC 6817, section 2.4.2: halved at most once for each round trip, to which the connection sees. Behind a time-out alone it
         // is below the minimum.
         self.window.close(event, half);
@@ -393,5 +411,77 @@ mod tests {
         assert_eq!(control.window.cwnd, 20.0);
         control.on_congestion(&Congestion::for_tests(Signal::Loss, SEGMENT), Time::ZERO);
         assert_eq!(control.window.cwnd, 2.0);
+    }
+
+    /// Steady, with a slowdown due since the start, and the window and its threshold in segments.
+    fn due(cwnd: f64, ssthresh: f64) -> Ledbat {
+        let mut control = ledbat(true);
+        (control.window.cwnd, control.window.ssthresh) = (cwnd, ssthresh);
+        (control.phase, control.slowdown_at) = (Phase::Steady, Time::ZERO);
+        control
+    }
+
+    /// One of nothing new, in a recovery or not.
+    fn hear(control: &mut Ledbat, is_in_recovery: bool, now: Time) {
+        let rtt = Span::from_millis(40);
+        let sample = Sample { is_in_recovery, rtt: Some(rtt), ..Sample::for_tests() };
+        let flight_bytes = control.cwnd_bytes();
+        let ack = Ack { acknowledgment: 0, acked_bytes: 0, flight_bytes, srtt: rtt, sample: Some(sample) };
+        control.on_ack(&ack, now);
+    }
+
+    #[test]
+    fn no_slowdown_begins_on_the_way_back_from_a_silence_or_a_timeout() {
+        let mut silent = due(100.0, 100.0);
+        silent.on_congestion(&Congestion::for_tests(Signal::Idle, 0), at(1));
+        hear(&mut silent, false, at(1));
+        assert_eq!((silent.phase, silent.window.cwnd, silent.window.ssthresh), (Phase::Steady, 10.0, 100.0));
+        // Where it is back the slowdown follows.
+        silent.window.cwnd = 100.5;
+        hear(&mut silent, false, at(2));
+        assert_eq!((silent.window.cwnd, silent.window.ssthresh), (2.0, 100.5));
+        let mut late = ledbat(true);
+        late.window.cwnd = 64.0;
+        late.on_congestion(&Congestion::for_tests(Signal::Timeout, 64 * SEGMENT), at(1));
+        late.window.cwnd = 1.7;
+        hear(&mut late, false, at(3));
+        assert_eq!((late.phase, late.window.cwnd, late.window.ssthresh), (Phase::Steady, 1.7, 32.0));
+    }
+
+    #[test]
+    fn no_slowdown_begins_while_losses_are_repaired() {
+        let mut control = due(40.0, 40.0);
+        control.on_congestion(&Congestion::for_tests(Signal::Loss, 40 * SEGMENT), at(1));
+        hear(&mut control, true, at(1));
+        assert_eq!((control.phase, control.window.cwnd), (Phase::Steady, 20.0));
+        control.on_recovered(20 * SEGMENT, at(2));
+        hear(&mut control, false, at(2));
+        assert_eq!((control.window.cwnd, control.window.ssthresh), (2.0, 20.0));
+    }
+
+    #[test]
+    fn a_loss_in_a_slowdown_halves_the_window_before_it_and_the_end_of_its_repair_raises_nothing() {
+        for (signal, left) in [(Signal::Loss, 2.0), (Signal::EcnEcho, 2.0), (Signal::Timeout, 1.0)] {
+            let mut control = due(40.0, 40.0);
+            hear(&mut control, false, at(1));
+            assert!(matches!(control.phase, Phase::Slowdown(..)));
+            // What was sent before the slowdown is still under way.
+            control.on_congestion(&Congestion::for_tests(signal, 40 * SEGMENT), at(1));
+            assert_eq!((control.window.cwnd, control.window.ssthresh), (left, 20.0), "{signal:?}");
+            assert_eq!(control.phase, Phase::Return(at(1)));
+            control.on_recovered(30 * SEGMENT, at(2));
+            assert_eq!(control.window.cwnd, left, "{signal:?}");
+        }
+    }
+
+    #[test]
+    fn the_way_back_from_a_slowdown_is_no_slow_start_of_a_timeout() {
+        let mut control = due(10.0, 10.0);
+        control.on_congestion(&Congestion::for_tests(Signal::Timeout, 10 * SEGMENT), Time::ZERO);
+        assert_eq!(control.window.slow_start_share(2.0), 1.0);
+        control.window.cwnd = 5.0;
+        hear(&mut control, false, at(1));
+        assert!(matches!(control.phase, Phase::Slowdown(..)));
+        assert_eq!(control.window.slow_start_share(2.0), 2.0);
     }
 }

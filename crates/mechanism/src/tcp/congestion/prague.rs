@@ -269,7 +269,6 @@ impl CongestionControl for Prague {
         Dscp::BEST_EFFORT
     }
 
-    #[inline]
     /// As the reference does: marks are answered in proportion, and a loss by half.
     fn tells_losses_from_echoes(&self) -> bool {
         true
@@ -279,6 +278,7 @@ impl CongestionControl for Prague {
         true
     }
 
+    #[inline]
     fn cwnd_bytes(&self) -> u64 {
         (self.cwnd * self.segment) as u64
     }

@@ -2,8 +2,9 @@
 //! the end of a recovery. By how much congestion closes it is for the control to say.
 //!
 //! Source: RFC 5681, section 3.1, with the byte counting of RFC 3465; RFC 6582, section 3.2, step 3; RFC 7661.
-//! Deviations: the window grows only while it is used, as in Reno's and CUBIC's files. The rules of ns know none of the controls
-//! that have this window; it is the same under them.
+//! Deviations: the window grows only while it is used, as in Reno's and CUBIC's files, and with pacing by the host as Reno's file says. The
+//! end of a recovery never raises it (RFC 6582 names a window, and Reno's is at the threshold then). The rules of ns know none of the
+//! controls that have this window; it is the same under them.
 
 use super::reno::BYTE_LIMIT_SEGMENTS;
 use super::{Congestion, Permission, Signal};
@@ -17,6 +18,7 @@ pub(super) struct RealWindow {
     initial: f64,
     minimum: f64,
     segment_bytes: f64,
+    /// Slow start is that of a time-out.
     after_timeout: bool,
     /// What an echo leaves at least: one segment where a time-out goes on from there.
     echo_floor: f64,
@@ -68,10 +70,18 @@ impl RealWindow {
 
     /// Slow start or the additive increase of Reno.
     pub(super) fn open_as_reno(&mut self, acked: f64, flight: f64) {
+        if !self.is_in_slow_start() {
+            self.forget_timeout();
+        }
         if !self.is_used(flight) {
             return;
         }
         self.cwnd += if self.is_in_slow_start() { self.slow_start_share(acked) } else { acked / self.cwnd };
+    }
+
+    /// The slow start behind a time-out is over: the next one has another reason.
+    pub(super) const fn forget_timeout(&mut self) {
+        self.after_timeout = false;
     }
 
     /// What the control may have under way of it when it halves: what limited transmit sent exceeds the window and is not counted.
@@ -84,6 +94,7 @@ impl RealWindow {
     pub(super) fn close(&mut self, event: &Congestion, ssthresh: f64) {
         if event.signal == Signal::Idle {
             self.cwnd = self.cwnd.min(self.initial);
+            self.forget_timeout();
             return;
         }
         if !event.repeated {
@@ -104,10 +115,10 @@ impl RealWindow {
         self.cwnd = self.cwnd.max(segments).max(self.minimum);
     }
 
-    /// No burst when little is left in flight.
+    /// No burst when little is left in flight, nor where the window is below its threshold: what it lacks is slow start's to add.
     pub(super) fn recovered(&mut self, flight_bytes: u64) {
         let cwnd = self.ssthresh.min(self.segments(flight_bytes).max(1.0) + 1.0);
-        self.cwnd = cwnd.max(self.minimum);
+        self.cwnd = cwnd.min(self.cwnd).max(self.minimum);
     }
 
     #[inline]
@@ -189,5 +200,27 @@ mod tests {
         window.close(&Congestion::for_tests(Signal::Loss, 10 * SEGMENT), 8.0);
         window.recovered(2 * SEGMENT);
         assert_eq!(window.cwnd, 3.0);
+        window.recovered(8 * SEGMENT);
+        assert_eq!((window.cwnd, window.ssthresh), (3.0, 8.0), "it is never raised");
+    }
+
+    #[test]
+    fn one_segment_for_each_acknowledgment_lasts_as_long_as_the_slow_start_of_a_timeout() {
+        let timed_out = || {
+            let mut window = window();
+            window.close(&Congestion::for_tests(Signal::Timeout, 10 * SEGMENT), 3.0);
+            window.open_as_reno(2.0, 1.0);
+            assert_eq!(window.cwnd, 2.0);
+            window
+        };
+        let mut silent = timed_out();
+        silent.close(&Congestion::for_tests(Signal::Idle, 0), 1.0);
+        silent.open_as_reno(2.0, 2.0);
+        assert_eq!(silent.cwnd, 4.0, "nothing is under way that others could deliver");
+        let mut arrived = timed_out();
+        arrived.open_as_reno(2.0, 2.0);
+        assert_eq!(arrived.slow_start_share(2.0), 1.0);
+        arrived.open_as_reno(2.0, 0.0);
+        assert_eq!((arrived.cwnd, arrived.slow_start_share(2.0)), (3.0, 2.0), "it is at its threshold");
     }
 }

@@ -7,7 +7,9 @@
 //! An echo may leave another part than a loss (RFC 8511), and slow start may end earlier (RFC 9406, `hystart`).
 //! Deviations: `modern` opens the window only while it is used (RFC 7661 explains why; Linux does the same), and an ECN
 //! echo leaves at least two segments, as in Linux, where RFC 3168, section 6.1.2, goes down to one and then asks for
-//! timed sends: so it does with [`TcpConfig::ecn_timeout`]. `ns-1999` keeps at least the minimum window after a halving, where ns
+//! timed sends: so it does with [`TcpConfig::ecn_timeout`]. Whether the window is used is asked of each acknowledgment; where the host
+//! paces and acknowledgments come in batches, those behind the first find a window that the pacer has not refilled yet, and add nothing.
+//! Linux remembers until a window has passed that it was full (`is_cwnd_limited`). `ns-1999` keeps at least the minimum window after a halving, where ns
 //! could reach a window of zero from a receive window of one packet.
 
 use alloc::boxed::Box;
@@ -89,6 +91,7 @@ pub struct Reno {
     segment_bytes: u32,
     byte_limit: u32,
     rules: Rules,
+    /// `modern`: slow start is that of a time-out.
     after_timeout: bool,
     /// `modern`: what an ECN echo leaves at least.
     echo_floor_segments: u32,
@@ -157,7 +160,10 @@ impl Reno {
                 let limit = if self.after_timeout { segment } else { u64::from(self.byte_limit) };
                 self.cwnd_bytes = self.cwnd_bytes.saturating_add(ack.acked_bytes.min(limit) / divisor);
             }
-        } else if ack.flight_bytes + segment > self.cwnd_bytes {
+            return;
+        }
+        self.after_timeout = false;
+        if ack.flight_bytes + segment > self.cwnd_bytes {
             self.bytes_acked += ack.acked_bytes;
             if self.bytes_acked >= self.cwnd_bytes {
                 self.bytes_acked -= self.cwnd_bytes;
@@ -216,6 +222,7 @@ impl Reno {
         if event.signal == Signal::Idle {
             // RFC 5681, section 4.1: the restart window.
             self.cwnd_bytes = self.cwnd_bytes.min(self.initial_bytes);
+            self.after_timeout = false;
             return;
         }
         if let Some(hystart) = &mut self.hystart {
@@ -381,6 +388,29 @@ mod tests {
             NOW,
         );
         assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (1460, 5 * 1460));
+    }
+
+    #[test]
+    fn one_segment_for_each_acknowledgment_lasts_as_long_as_the_slow_start_of_a_timeout() {
+        let timed_out = || {
+            let mut reno = modern();
+            reno.on_congestion(&Congestion::for_tests(Signal::Timeout, 6 * 1460), NOW);
+            reno.on_ack(&ack(2 * 1460, 1460), NOW);
+            assert_eq!((reno.cwnd_bytes(), reno.ssthresh_bytes()), (2 * 1460, 3 * 1460));
+            reno
+        };
+        let mut silent = timed_out();
+        silent.on_congestion(&Congestion::for_tests(Signal::Idle, 0), NOW);
+        silent.on_ack(&ack(2 * 1460, 2 * 1460), NOW);
+        assert_eq!(silent.cwnd_bytes(), 4 * 1460, "nothing is under way that others could deliver");
+        let mut arrived = timed_out();
+        arrived.on_ack(&ack(2 * 1460, 2 * 1460), NOW);
+        assert_eq!(arrived.cwnd_bytes(), 3 * 1460);
+        arrived.on_ack(&ack(1460, 3 * 1460), NOW);
+        // Below its threshold again, without another time-out.
+        arrived.on_recovered(0, NOW);
+        arrived.on_ack(&ack(2 * 1460, 2 * 1460), NOW);
+        assert_eq!(arrived.cwnd_bytes(), 4 * 1460);
     }
 
     #[test]

@@ -227,4 +227,16 @@ mod tests {
         assert_eq!(control.window.cwnd, 1.0);
         assert!((control.window.ssthresh - 40.0).abs() < 0.5, "{}", control.window.ssthresh);
     }
+
+    /// With `keep_window` the connection says that the threshold is under way.
+    #[test]
+    fn the_end_of_a_recovery_does_not_raise_the_window_to_what_the_path_holds() {
+        let mut control = westwood();
+        paced(&mut control, 0, 1_000, 0);
+        control.window.cwnd = 30.0;
+        control.on_congestion(&Congestion::for_tests(Signal::Loss, 30 * SEGMENT), at(1_000));
+        assert!((control.window.ssthresh - 40.0).abs() < 0.5, "{}", control.window.ssthresh);
+        control.on_recovered(control.ssthresh_bytes(), at(1_100));
+        assert_eq!(control.window.cwnd, 30.0);
+    }
 }

@@ -135,7 +135,7 @@ fn a_handshake_is_judged_once_and_heard_where_its_site_is() {
             // Its tunnels hear it without judging it again, and only it.
             let mut room = [0; 2048];
             let own = &mut world.tunnels[site % 3];
-            let addressed = own.addressed(&asked, address(7), Time::ZERO, &mut room);
+            let addressed = own.addressed(&asked, address(7).into(), Time::ZERO, &mut room);
             assert_eq!(addressed, crate::tunnel::Addressed::Peer((site / 3) as u32));
         }
     }

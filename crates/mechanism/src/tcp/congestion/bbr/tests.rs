@@ -180,6 +180,21 @@ fn a_loss_conserves_packets_for_a_round_trip_and_the_window_is_back_with_its_rep
     assert_eq!(control.cwnd_bytes(), SEGMENT);
 }
 
+/// A probe repairs a loss of which only its acknowledgment tells.
+#[test]
+fn a_recovery_that_ends_with_the_acknowledgment_that_begins_it_leaves_the_window_as_it_was() {
+    let (mut control, first) = probing();
+    (first..first + 20).for_each(|number| round(&mut control, number, RATE, 20, |_| ()));
+    let before = control.cwnd_bytes();
+    control.on_congestion(&congestion(Signal::Loss, before), Time::ZERO);
+    round(&mut control, first + 20, RATE, 5, |_| ());
+    assert_eq!(control.cwnd_bytes(), before);
+    // The next one is one of its own.
+    control.on_congestion(&congestion(Signal::Loss, before), Time::ZERO);
+    round(&mut control, first + 21, RATE, 15, |sample| sample.is_in_recovery = true);
+    assert_eq!(control.cwnd_bytes(), 16 * SEGMENT);
+}
+
 #[test]
 fn behind_a_time_out_four_segments_may_go_whatever_an_acknowledgment_says() {
     let (mut control, number) = probing();

@@ -52,17 +52,18 @@ impl Bbr {
     fn modulate_for_recovery(&mut self, sample: &Sample, round_start: bool) {
         match self.loss {
             Loss::None => {}
+            // One that began with this acknowledgment may be over with it: a probe has repaired all.
+            Loss::Begins | Loss::Repaired if !sample.is_in_recovery => {
+                self.loss = Loss::None;
+                self.conserves_packets = false;
+                self.restore_cwnd();
+            }
             Loss::Begins => {
                 self.loss = Loss::Repaired;
                 let conserved = sample.in_flight_bytes + sample.delivered_bytes.max(self.segment_bytes);
                 self.cwnd_bytes = conserved.max(self.minimum_bytes);
                 self.conserves_packets = true;
                 self.next_round_delivered = sample.delivered_total_bytes;
-            }
-            Loss::Repaired if !sample.is_in_recovery => {
-                self.loss = Loss::None;
-                self.conserves_packets = false;
-                self.restore_cwnd();
             }
             Loss::Repaired => {
                 self.conserves_packets &= !round_start;

@@ -7,6 +7,7 @@ use tidegate_units::{Span, Time};
 use super::segments::{Segments, State};
 use crate::tcp::config::{RtoConfig, TcpConfig, Variant};
 use crate::tcp::congestion::{CongestionControlConfig, FixedConfig};
+use crate::tcp::pacing::Pacing;
 use crate::tcp::ranges::RangeSet;
 use crate::tcp::sender::TcpSender;
 
@@ -447,4 +448,21 @@ fn a_short_probe_tells_of_losses_if_the_handshake_took_no_longer() {
     };
     assert_eq!(lost(true), [4, 5, 6, 7, 8]);
     assert_eq!(lost(false), [] as [u64; 0], "it may have been the first copy");
+}
+
+/// RFC 8985, section 5.1: `Segment.xmit_ts` is when it was transmitted. What is handed over ahead of its time waits in the queue until then.
+#[test]
+fn what_waits_for_its_time_in_the_queue_of_the_host_counts_from_when_it_leaves() {
+    let mut sender = TcpSender::new(&TcpConfig { pacing: Pacing::Departure, ..fixed(200) });
+    sender.on_app_data(205 * MSS);
+    assert_eq!(sent(&mut sender, at(0)).len(), 200);
+    sender.on_ack(&ack(5, &[]), at(60));
+    // 1.2 windows in a round trip: a quarter of a millisecond apart.
+    assert_eq!(sent(&mut sender, at(60)), [200, 201, 202, 203, 204]);
+    assert_eq!(sender.departs_at(), at(61));
+    assert_eq!(sender.timer_at(), Some(at(61 + 120)), "a probe, two round trips after the last one");
+    sender.on_ack(&ack(200, &[]), at(61));
+    // The last one took 60 ms. The one before it left a quarter of a millisecond earlier, and is given a quarter of the least round trip.
+    sender.on_ack(&ack(200, &[(204, 205)]), at(121));
+    assert_eq!(sender.timer_at(), Some(Time::ZERO + Span::from_micros(60_750 + 60_000 + 15_000)));
 }

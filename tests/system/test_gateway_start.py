@@ -72,7 +72,7 @@ def test_a_start_that_fails_leaves_nothing_open(sites):
     right = file.read_text()
     file.write_text(right.replace(f'["{BEHIND}"]', '["10.44.0.0/16"]'))
     assert as_service(sites).returncode == 1
-    # A machine that starts has no routes, and its file is wrong: what was closed is known, wherever the state is.
+    # A machine starts without routes, and its file is wrong: what was closed is known, wherever the state is.
     ip(sites, "route", "flush", "type", "blackhole")
     assert not is_closed(sites)
     as_it_was = file.read_text()

@@ -157,6 +157,16 @@ def test_a_resolver_that_does_not_answer_keeps_nobody_waiting(gateway, tmp_path)
         sites.wait_for("controlled")
         assert sites.control("a", "reload").returncode == 0
         assert sites.log("a").count("no resolver has said yet") == 2
+        # One that cannot be reached at all says so at once, which tells of the name as little.
+        silent.write_text("nameserver 127.0.0.66\n")
+        sites.wait_for("controlled")
+        file.write_text(file.read_text().replace("c.example.net", "d.example.net"))
+        begun = time.monotonic()
+        ended = sites.control("a", "reload")
+        assert ended.returncode == 0, ended.stderr
+        assert time.monotonic() - begun < 2
+        assert f"no resolver has said yet where d.example.net:{PORT} is" in sites.log("a")
+        assert sites.status("a")["endpoint"] == at
         begun = time.monotonic()
         sites.daemons["a"].terminate()
         assert sites.daemons["a"].wait(timeout=10) == 0

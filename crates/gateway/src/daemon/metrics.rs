@@ -145,18 +145,27 @@ impl Written {
         let mtu = self.0.sites.iter().map(|site| (of_site(site), ConstGauge::new(f64::from(site.mtu))));
         write(
             encoder,
-            &Family { name: "mtu", help: "Largest packet that the path takes", unit: bytes() },
+            &Family { name: "mtu", help: "Largest packet that is sent on the path", unit: bytes() },
             mtu,
-        )
+        )?;
+        let arrives =
+            self.0.sites.iter().filter_map(|site| {
+                Some((of_site(site), ConstGauge::new(f64::from(u8::from(site.takes_base?)))))
+            });
+        let least = "Whether packets of 1280 bytes arrive, the least that is sent; none before that is known";
+        write(encoder, &Family { name: "mtu_arrives", help: least, unit: None }, arrives)
     }
 
     fn machine(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let stray = Refusal::ALL
             .iter()
             .map(|why| ([("reason", why.name())], ConstCounter::new(self.0.stray.refused[*why as usize])));
-        let datagrams = Some(Unit::Other("datagrams".to_owned()));
-        write(encoder, &Family { name: "stray", help: "Datagrams of strangers", unit: datagrams }, stray)?;
+        let datagrams = || Some(Unit::Other("datagrams".to_owned()));
+        write(encoder, &Family { name: "stray", help: "Datagrams of strangers", unit: datagrams() }, stray)?;
         let none: [(&str, &str); 0] = [];
+        let unsent = [(none, ConstCounter::new(self.0.wire.unsent))];
+        let left = "Datagrams that the system did not send";
+        write(encoder, &Family { name: "unsent", help: left, unit: datagrams() }, unsent)?;
         let unrouted = [(none, ConstCounter::new(self.0.stray.unrouted_packets))];
         let packets = || Some(Unit::Other("packets".to_owned()));
         let nobody = "Packets of hosts here for no site";

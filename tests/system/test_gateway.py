@@ -132,7 +132,7 @@ def test_everything_through_the_tunnel_needs_another_way_to_the_other_end(gatewa
         close = sites.within("a", str(gateway), "close", str(file))
         refused = subprocess.run(close, capture_output=True, text=True, timeout=20)
         assert refused.returncode == 1
-        assert refused.stderr.rstrip().endswith("nothing is closed")
+        assert refused.stderr.rstrip().endswith("no more is closed than was before")
         assert ip("route", "show") == before
         note = subprocess.run([gateway, "check", file], capture_output=True, text=True, check=True).stdout
         assert "note: sites.b.endpoint is in 0.0.0.0/0" in note

@@ -85,8 +85,8 @@ impl Changes {
                 say(level, format!("site {} is {}{at}", site.name, site.state.name()));
             }
             if site.state == State::Down && seen.state.looks == LOOKS_UNANSWERED {
-                let refusal = look.wire.refusal.filter(|(to, _)| site.endpoint == Some(*to));
-                seen.tell_unanswered(site, in_vain, refusal.map(|(_, why)| why), say);
+                let refusal = site.endpoint.and_then(|to| look.wire.refusals.of(to));
+                seen.tell_unanswered(site, in_vain, refusal, say);
             }
             if site.state == State::Controlled {
                 seen.tell_path(site, here, say);
@@ -197,7 +197,7 @@ mod tests {
 
     /// The same of one that takes so many bytes itself.
     fn said_of(seconds: &[(State, u16)], forged: impl Fn(u64) -> u64, mtu_most: u16) -> Vec<String> {
-        said_by(seconds, forged, mtu_most, Wire::default())
+        said_by(seconds, forged, mtu_most, &Wire::default())
     }
 
     /// And on a machine that did this.
@@ -205,7 +205,7 @@ mod tests {
         seconds: &[(State, u16)],
         forged: impl Fn(u64) -> u64,
         mtu_most: u16,
-        wire: Wire,
+        wire: &Wire,
     ) -> Vec<String> {
         let (mut changes, mut said) = (Changes::default(), Vec::new());
         let endpoint: SocketAddr = "192.0.2.7:51820".parse().expect("it is one");
@@ -233,7 +233,7 @@ mod tests {
                 sites: vec![site],
                 threads: vec![0],
                 stray: Stray::default(),
-                wire,
+                wire: *wire,
             };
             changes.tell(&look, 1420, &mut |level, what| said.push(format!("{} {what}", level as u8)));
         }
@@ -272,8 +272,9 @@ mod tests {
     #[test]
     fn what_this_machine_does_not_send_is_told_as_that() {
         let told = |to: &str, why| {
-            let wire = Wire { refusal: Some((to.parse().expect("it is one"), why)), ..Wire::default() };
-            said_by(&[(State::Down, 1280); 60], |_| 0, 1420, wire)
+            let mut wire = Wire::default();
+            wire.refusals.add(to.parse().expect("it is one"), why);
+            said_by(&[(State::Down, 1280); 60], |_| 0, 1420, &wire)
         };
         let forbidden = told("192.0.2.7:51820", libc::EPERM);
         assert_eq!(forbidden.len(), 2, "{forbidden:?}");

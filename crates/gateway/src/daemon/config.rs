@@ -377,8 +377,10 @@ fn said_in<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         };
         let value = value.trim_start();
         let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
-        let (value, _) = value[1..].split_once(quote)?;
-        (name == key).then_some(value)
+        let (inside, behind) = value[1..].split_once(quote)?;
+        // Of several lines, or with escapes, it may be anything.
+        let is_plain = !behind.starts_with(quote) && !inside.contains('\\');
+        (name == key && is_plain).then_some(inside)
     })
 }
 

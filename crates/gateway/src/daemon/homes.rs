@@ -209,7 +209,8 @@ fn judge(shares: &Shares, judged: &mut Judged) {
                 say(
                     Level::Warning,
                     format_args!(
-                        "site {} is at {far} now, and the way there is {device} itself, as it is in a network of that site: nothing that is sent                          arrives. Give it a way of its own (`ip route add {far} via ROUTER`)",
+                        "site {} is at {far} now, and the way there is {device} itself, as it is in a network of that site: nothing that is sent \
+                         arrives. Give it a way of its own (`ip route add {far} via ROUTER`)",
                         site.name
                     ),
                 );

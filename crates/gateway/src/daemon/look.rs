@@ -1,13 +1,13 @@
 //! A look at the daemon, as packet threads leave it; as JSON; and what the last minutes were like.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tidegate_packet::DropReason;
 use tidegate_units::{Span, Time};
 
+use super::io::udp::Refusals;
 use crate::core::Stray;
 use crate::core::status::SiteStatus;
 use crate::core::store::Way;
@@ -21,8 +21,8 @@ pub const SECONDS: usize = 600;
 pub struct Wire {
     /// Datagrams that the system did not take.
     pub unsent: u64,
-    /// To whom the system sends nothing, the last one, and its number of why.
-    pub refusal: Option<(SocketAddr, i32)>,
+    /// To whom the system sends nothing.
+    pub refusals: Refusals,
     /// Datagrams that were too large for the path.
     pub too_large: u64,
     /// Packets that the system did not take for hosts here.
@@ -46,7 +46,7 @@ impl Wire {
     fn and(&self, other: &Self) -> Self {
         Self {
             unsent: self.unsent + other.unsent,
-            refusal: self.refusal.or(other.refusal),
+            refusals: self.refusals.and(&other.refusals),
             too_large: self.too_large + other.too_large,
             refused_packets: self.refused_packets + other.refused_packets,
             bad_reads: self.bad_reads + other.bad_reads,
@@ -123,7 +123,7 @@ impl Look {
             },
             "wire": {
                 "unsent": self.wire.unsent,
-                "refusal": self.wire.refusal.map(|(to, why)| format!("{to}: {}", io::Error::from_raw_os_error(why))),
+                "refusals": self.wire.refusals.iter().map(|(to, why)| (to.to_string(), io::Error::from_raw_os_error(why).to_string())).collect::<BTreeMap<_, _>>(),
                 "too_large": self.wire.too_large,
                 "refused_packets": self.wire.refused_packets,
                 "bad_reads": self.wire.bad_reads,

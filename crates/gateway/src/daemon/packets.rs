@@ -22,7 +22,7 @@ use tidegate_wire::recording::recorder::Recorder;
 use super::batch::Batch;
 use super::io::clock;
 use super::io::tun::Tun;
-use super::io::udp::Udp;
+use super::io::udp::{Refusals, Udp};
 use super::look::{Look, Wire};
 use super::order::{Change, Order, Shared};
 use super::recording::Ended;
@@ -423,7 +423,7 @@ impl Packets {
             handed_over: counts.handed_over,
             lost_between: counts.lost,
             unsent: self.sockets.iter().map(|socket| socket.unsent).sum(),
-            refusal: self.sockets.iter().find_map(|socket| socket.refusal),
+            refusals: self.sockets.iter().fold(Refusals::default(), |all, socket| all.and(&socket.refusals)),
             too_large: self.sockets.iter().map(|socket| socket.too_large).sum(),
             refused_packets: self.tun.refused_packets,
             bad_reads: self.tun.bad_reads,

@@ -234,7 +234,10 @@ fn close(path: &Path) -> Result<(), String> {
     let plan = super::config::open(path);
     let networks = match &plan {
         Ok(plan) if plan.is_closed => {
-            run::may_close(plan).map_err(|why| format!("{}\nnothing is closed", why.trim_end()))?;
+            run::may_close(plan).or_else(|why| {
+                run::as_before(plan)?;
+                Err(format!("{}\nno more is closed than was before", why.trim_end()))
+            })?;
             let networks = plan.networks();
             state::note_closed(plan.state.as_deref(), &plan.user, &networks);
             routes::close(&networks).map(|()| networks)

@@ -207,7 +207,7 @@ pub fn wait_for_clients(crew: &Crew) -> bool {
         if clock::now() >= until {
             say(
                 Level::Error,
-                "the recording is not complete: its client takes nothing any more, and the daemon ends",
+                "the recording is not complete: its client has not taken all of it, and the daemon ends",
             );
             return false;
         }

@@ -26,12 +26,20 @@ pub fn give_away(name: &str) -> io::Result<Given> {
             given.user = Some(user.name);
         }
     }
+    give_away_here()?;
+    given.is_root = geteuid().is_root();
+    Ok(given)
+}
+
+/// The thread that calls it has no capability from now on, and gets none: for one that there is before the process gives its rights away.
+///
+/// # Errors
+/// When they cannot be given away.
+pub fn give_away_here() -> io::Result<()> {
     for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
         caps::clear(None, set).map_err(|why| io::Error::other(why.to_string()))?;
     }
-    prctl::set_no_new_privs()?;
-    given.is_root = geteuid().is_root();
-    Ok(given)
+    Ok(prctl::set_no_new_privs()?)
 }
 
 /// What became of the rights.

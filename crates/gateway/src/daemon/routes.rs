@@ -228,6 +228,16 @@ pub fn taken(address: IpAddr, networks: &[IpNet], device: &str) -> io::Result<Op
     Ok((!is_apart(&found, taker, device)).then_some(*taker))
 }
 
+/// Whether what is sent to `address` leaves now, by another device than `device`.
+///
+/// # Errors
+/// When the system does not say which routes there are.
+pub fn has_way(address: IpAddr, device: &str) -> io::Result<bool> {
+    let said = ip(&["-j", family(&IpNet::from(address)), "route", "show", "match", &address.to_string()])?;
+    let found = routes(&said, whole(address));
+    Ok(found.iter().any(|one| one.device.as_deref().is_some_and(|name| name != device)))
+}
+
 /// Whether one of the routes in `found`, all to one address, goes before one of `taker` over `device`.
 fn is_apart(found: &[Route], taker: &IpNet, device: &str) -> bool {
     let others = found.iter().filter(|one| one.device.as_deref().is_some_and(|name| name != device));

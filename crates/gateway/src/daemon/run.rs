@@ -101,15 +101,16 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
         if plan.is_closed && !go_on() { format!("{}\n{closed}", why.trim_end()) } else { why }
     };
     let mut keys = Keys::default();
+    let signals = hold_signals()?;
     if is_service {
-        may_close(&plan)?;
+        may_close(&plan).or_else(|why| as_before(&plan).and(Err(why)))?;
         close()?;
         require(&plan, &mut keys).map_err(told)?;
     } else {
         require(&plan, &mut keys)?;
         close()?;
     }
-    run_by(path, &plan, keys, record).map_err(told)
+    run_by(path, &plan, keys, (record, signals)).map_err(told)
 }
 
 /// Whether packets for other sites may be kept from going other ways before it is known that the daemon can run. Where nobody has kept them
@@ -119,12 +120,38 @@ pub fn run(path: &Path, record: Option<(&Path, Option<&str>)>) -> Result<(), Str
 /// # Errors
 /// Why not, for people.
 pub fn may_close(plan: &Plan) -> Result<(), String> {
-    let Some(state) = plan.state.as_deref().filter(|_| plan.is_closed) else { return Ok(()) };
-    let before = state::made_before(Some(state));
-    if before.is_closed && plan.networks().iter().all(|network| before.networks.contains(network)) {
+    let before = state::made_before(plan.state.as_deref());
+    let was_closed =
+        before.is_closed && plan.networks().iter().all(|network| before.networks.contains(network));
+    if !plan.is_closed || was_closed {
         return Ok(());
     }
-    plan.require_ways(&plan.known_ends()).map_err(|why| why.render())
+    let mut ends = plan.ends_before_packets(NAMES_PATIENCE);
+    // A machine that starts has no network yet, and nothing to lose.
+    for end in &mut ends {
+        *end = end.filter(|end| routes::has_way(end.ip(), &plan.device).unwrap_or(true));
+    }
+    plan.require_ways(&ends).map_err(|why| why.render())
+}
+
+/// What was closed before by a daemon with the state of `plan` is closed, where what the plan says is not.
+///
+/// # Errors
+/// When the system refuses it.
+pub fn as_before(plan: &Plan) -> Result<(), String> {
+    refused("routes", state::close_as_before(plan.state.as_deref())).map(|_| ())
+}
+
+/// Signals that end the daemon, or let it read its file again, arrive as readable bytes only. Call it before there are threads, also those
+/// that look up names.
+fn hold_signals() -> Result<SignalFd, String> {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    system("signals cannot be held", signals.thread_block())?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+    system("signals cannot be read", signals)
 }
 
 /// What the plan needs is there, and its keys are read.
@@ -135,18 +162,15 @@ fn require(plan: &Plan, keys: &mut Keys) -> Result<(), String> {
 }
 
 /// The same by `plan`, which stands at `path`; routes are closed, if they are to be.
-fn run_by(path: &Path, plan: &Plan, keys: Keys, record: Option<(&Path, Option<&str>)>) -> Result<(), String> {
+fn run_by(
+    path: &Path,
+    plan: &Plan,
+    keys: Keys,
+    (record, signals): (Option<(&Path, Option<&str>)>, SignalFd),
+) -> Result<(), String> {
     let division = Division::new(plan.outline(), plan.threads, None);
     let recorded =
         record.map(|(_, site)| recording::thread_of(site, &plan.names(), &division)).transpose()?;
-    // Before there are threads: signals arrive as readable bytes only.
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        signals.add(signal);
-    }
-    system("signals cannot be held", signals.thread_block())?;
-    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
-    let signals = system("signals cannot be read", signals)?;
 
     // With the rights that it has now.
     let file = record.map(|(file, _)| new_file(file)).transpose()?;

@@ -30,6 +30,11 @@ parameters! {
     }
 }
 
+/// So many timers of one queue run at once: of PIE a quarter of an hour's, in a millisecond.
+const TIMERS_MAX: u32 = 1 << 16;
+/// So many rates wait to be heard by one queue; of more the last ones count as one.
+const RATES_MAX: usize = 64;
+
 #[derive(Debug)]
 struct Shaped {
     bucket: LeakyBucket,
@@ -41,8 +46,8 @@ struct Shaped {
     /// While nothing waits and the queue does not know yet: how large the last packet was, and when another one like it could go. The
     /// queue is idle from then on.
     rests: Option<(u32, Time)>,
-    /// A rate that the queue does not know yet, and since when it holds.
-    changed: Option<(BitRate, Time)>,
+    /// Rates that the queue does not know yet, and since when they hold.
+    changed: Vec<(BitRate, Time)>,
 }
 
 impl Shaped {
@@ -50,13 +55,22 @@ impl Shaped {
     /// rate. Until a packet comes or goes it need not know.
     #[inline]
     fn settle(&mut self, now: Time, out: &mut impl Sink) {
-        if let Some((rate, since)) = self.changed.take() {
+        if !self.changed.is_empty() {
+            self.hear_rates(out);
+        }
+        self.rest(now, out);
+        self.run_timers(now, out);
+    }
+
+    #[cold]
+    fn hear_rates(&mut self, out: &mut impl Sink) {
+        for number in 0..self.changed.len() {
+            let (rate, since) = self.changed[number];
             self.rest(since, out);
             self.run_timers(since, out);
             self.queue.set_link_rate(rate, since);
         }
-        self.rest(now, out);
-        self.run_timers(now, out);
+        self.changed.clear();
     }
 
     #[inline]
@@ -70,11 +84,14 @@ impl Shaped {
         }
     }
 
+    /// After a long silence no more than some: a law that has more to make up goes on with the next packet, for packets of others wait.
     #[inline]
     fn run_timers(&mut self, now: Time, out: &mut impl Sink) {
-        while let Some(at) = self.queue.timer_at().filter(|&at| at <= now) {
+        let mut left = TIMERS_MAX;
+        while let Some(at) = self.queue.timer_at().filter(|&at| at <= now && left > 0) {
             self.queue.on_timer(at, out);
             assert!(self.queue.timer_at().is_none_or(|next| next > at), "a timer must move on when it fires");
+            left -= 1;
         }
     }
 
@@ -144,7 +161,7 @@ impl ShaperBank {
         self.open += 1;
         let queue = self.config.queue.build(&context);
         self.aggregates[index] =
-            Some(Shaped { bucket, queue, head: None, due: Time::MAX, rests: None, changed: None });
+            Some(Shaped { bucket, queue, head: None, due: Time::MAX, rests: None, changed: Vec::new() });
     }
 
     /// From now on the aggregate leaves at `rate`. Unknown aggregates are ignored.
@@ -154,7 +171,10 @@ impl ShaperBank {
         };
         shaped.bucket.set_rate(rate, now);
         shaped.bucket.set_bucket(depth(self.bucket, rate));
-        shaped.changed = Some((rate, now));
+        if shaped.changed.len() == RATES_MAX {
+            shaped.changed.pop();
+        }
+        shaped.changed.push((rate, now));
         if let Some((bytes, from)) = &mut shaped.rests
             && *from > now
         {
@@ -221,13 +241,12 @@ impl ShaperBank {
     fn plan(&mut self, aggregate: AggregateId, now: Time) {
         let shaped =
             self.aggregates[aggregate.0 as usize].as_mut().expect("only open aggregates are planned");
-        let due = match &shaped.head {
-            Some(head) => shaped.bucket.release_at(head.wire_bytes, now),
+        let due = if let Some(head) = &shaped.head {
+            shaped.bucket.release_at(head.wire_bytes, now)
+        } else {
             // It was asked already at this instant.
-            None => match shaped.queue.ready_at(now) {
-                Some(at) => at.max(now + Span::from_nanos(1)),
-                None => return,
-            },
+            let ready_at = shaped.queue.ready_at(now);
+            ready_at.map_or(Time::MAX, |at| at.max(now + Span::from_nanos(1)))
         };
         if due == shaped.due {
             return;
@@ -259,12 +278,15 @@ impl ShaperBank {
 
     /// All that waits is lost.
     pub fn purge(&mut self, now: Time, why: DropReason, out: &mut impl Sink) {
-        for shaped in self.aggregates.iter_mut().flatten().filter(|shaped| !shaped.is_empty()) {
+        for shaped in self.aggregates.iter_mut().flatten() {
+            shaped.due = Time::MAX;
+            if shaped.is_empty() {
+                continue;
+            }
             shaped.settle(now, out);
             if let Some(head) = shaped.head.take() {
                 out.on_drop(head, why);
             }
-            shaped.due = Time::MAX;
             shaped.queue.purge(now, why, out);
             shaped.rests = Some((0, now));
         }

@@ -368,6 +368,8 @@ fn where_the_state_is_is_said_by_a_file_that_is_wrong_elsewhere() {
         "",
         "[sites.b]\nstate = \"/x\"",
         "[gateway]\nstate = 7",
+        "[gateway]\nstate = \"\"\"/x\"\"\"",
+        "[gateway]\nstate = \"/\\u0078\"",
         "[gateway]\nstate = \"/x",
         "state = \"/x\"",
         "=",

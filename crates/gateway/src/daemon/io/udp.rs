@@ -60,8 +60,51 @@ pub struct Udp {
     pub unsent: u64,
     /// See `unsent`.
     pub too_large: u64,
-    /// To whom nothing could be sent, and the system's number of why, until something could again.
-    pub refusal: Option<(SocketAddr, i32)>,
+    /// To whom nothing could be sent, until something could again.
+    pub refusals: Refusals,
+}
+
+/// So many are remembered to whom nothing could be sent.
+const REFUSALS: usize = 8;
+
+/// To whom the system sends nothing, and its numbers of why; of more than are remembered, some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refusals([Option<(SocketAddr, i32)>; REFUSALS]);
+
+impl Refusals {
+    /// Nothing was sent to `to` because of `why`.
+    pub fn add(&mut self, to: SocketAddr, why: i32) {
+        let same = self.0.iter().position(|one| one.is_some_and(|(at, _)| at == to));
+        let place = same.or_else(|| self.0.iter().position(Option::is_none)).unwrap_or(0);
+        self.0[place] = Some((to, why));
+    }
+
+    /// Something was sent to `to`.
+    fn clear(&mut self, to: SocketAddr) {
+        for one in &mut self.0 {
+            *one = one.filter(|(at, _)| *at != to);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(Option::is_none)
+    }
+
+    /// Why nothing was sent to `to`, if that is so.
+    pub fn of(&self, to: SocketAddr) -> Option<i32> {
+        self.iter().find_map(|(at, why)| (at == to).then_some(why))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, i32)> {
+        self.0.iter().copied().flatten()
+    }
+
+    /// These and `others`.
+    pub fn and(mut self, others: &Self) -> Self {
+        others.iter().for_each(|(to, why)| self.add(to, why));
+        self
+    }
 }
 
 impl Udp {
@@ -152,7 +195,7 @@ impl Udp {
             control: vec![0; CONTROL_BYTES],
             unsent: 0,
             too_large: 0,
-            refusal: None,
+            refusals: Refusals::default(),
         }
     }
 
@@ -284,13 +327,14 @@ impl Udp {
 
     fn count(&mut self, sent: io::Result<()>, to: SocketAddr, datagrams: u64) {
         match sent.map_err(|why| why.raw_os_error().unwrap_or(libc::EIO)) {
-            Ok(()) => self.refusal = self.refusal.filter(|(at, _)| *at != to),
+            Ok(()) if self.refusals.is_empty() => {}
+            Ok(()) => self.refusals.clear(to),
             Err(libc::EMSGSIZE) => self.too_large += datagrams,
             // There is no room just now.
             Err(libc::EAGAIN | libc::ENOBUFS) => self.unsent += datagrams,
             Err(why) => {
                 self.unsent += datagrams;
-                self.refusal = Some((to, why));
+                self.refusals.add(to, why);
             }
         }
     }
@@ -447,14 +491,21 @@ mod tests {
         let (mut one, mut other, to) = pair("127.0.0.1:0").expect("every machine has IPv4");
         let nowhere: SocketAddr = "0.0.0.1:9".parse().unwrap();
         one.send(nowhere.into(), 0, &[1; 60], 20);
-        assert_eq!((one.unsent, one.refusal.map(|(at, _)| at)), (3, Some(nowhere)));
+        assert_eq!(one.unsent, 3);
+        assert!(one.refusals.of(nowhere).is_some());
         one.send(to.into(), 0, &[2; 20], 20);
         assert_eq!(receive_all(&mut other, 1).len(), 1);
-        assert_eq!(one.refusal.map(|(at, _)| at), Some(nowhere), "that went elsewhere");
+        assert!(one.refusals.of(nowhere).is_some(), "that went elsewhere");
         one.lack(to, 2);
-        assert_eq!((one.unsent, one.refusal), (5, Some((to, libc::EAFNOSUPPORT))));
+        assert_eq!((one.unsent, one.refusals.of(to)), (5, Some(libc::EAFNOSUPPORT)));
+        assert!(one.refusals.of(nowhere).is_some(), "each has its own");
         one.send(to.into(), 0, &[3; 20], 20);
-        assert_eq!(one.refusal, None);
+        assert_eq!(one.refusals.of(to), None);
+        // Others than are remembered take the place of one.
+        for port in 1..40 {
+            one.lack(SocketAddr::new(to.ip(), port), 1);
+        }
+        assert_eq!(one.refusals.iter().count(), REFUSALS);
     }
 
     #[test]

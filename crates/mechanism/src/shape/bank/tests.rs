@@ -1,5 +1,5 @@
 use super::*;
-use crate::queue::{BlueConfig, ManagerConfig, PieConfig};
+use crate::queue::{BlueConfig, Fifo, ManagerConfig, PieConfig, RedConfig};
 use crate::schedule::CakeConfig;
 use tidegate_packet::FlowId;
 
@@ -221,16 +221,21 @@ fn a_queue_is_idle_from_when_the_bucket_could_send_another_packet() {
     assert!(late.is_empty(), "{late:?}");
 }
 
-#[test]
-fn what_a_queue_holds_back_goes_when_the_queue_lets_it_without_another_packet() {
-    // A second shaper of a tenth of the rate.
-    let cake = CakeConfig { bandwidth: Some(BitRate::from_mbps(8)), ..CakeConfig::default() };
-    let mut bank = bank_of(DisciplineConfig::Cake(cake));
-    let mut drops = Drops::default();
+/// Five packets of as many flows behind CAKE with a shaper of its own, in front of one of 80 Mbit/s.
+fn five_behind_cake(bandwidth: BitRate) -> (ShaperBank, Drops) {
+    let cake = CakeConfig { bandwidth: Some(bandwidth), ..CakeConfig::default() };
+    let (mut bank, mut drops) = (bank_of(DisciplineConfig::Cake(cake)), Drops::default());
     bank.open(ONE, BitRate::from_mbps(80), Time::ZERO);
     for slot in 0..5 {
         bank.enqueue(ONE, Packet::new(slot, FlowId(slot), 1000), Time::ZERO, &mut drops);
     }
+    (bank, drops)
+}
+
+#[test]
+fn what_a_queue_holds_back_goes_when_the_queue_lets_it_without_another_packet() {
+    // A second shaper of a tenth of the rate.
+    let (mut bank, mut drops) = five_behind_cake(BitRate::from_mbps(8));
     let sent: Vec<usize> = (0..5).map(|at| release_until(&mut bank, millis(at), &mut drops)).collect();
     assert_eq!(sent.iter().sum::<usize>(), 5, "{sent:?}");
     assert!(sent.iter().all(|&sent| sent == 1), "{sent:?}");
@@ -239,16 +244,72 @@ fn what_a_queue_holds_back_goes_when_the_queue_lets_it_without_another_packet() 
 
 #[test]
 fn what_is_evicted_is_all_there_is_whatever_a_queue_holds_back() {
-    let cake = CakeConfig { bandwidth: Some(BitRate::from_bps(800)), ..CakeConfig::default() };
-    let mut bank = bank_of(DisciplineConfig::Cake(cake));
-    let mut drops = Drops::default();
-    bank.open(ONE, BitRate::from_mbps(80), Time::ZERO);
-    for slot in 0..5 {
-        bank.enqueue(ONE, Packet::new(slot, FlowId(slot), 1000), Time::ZERO, &mut drops);
-    }
+    let (mut bank, drops) = five_behind_cake(BitRate::from_bps(800));
     let mut slots: Vec<u32> =
         core::iter::from_fn(|| bank.evict(millis(1))).map(|packet| packet.slot).collect();
     slots.sort_unstable();
     assert_eq!(slots, [0, 1, 2, 3, 4]);
     assert!(bank.backlog(ONE).is_empty() && bank.release_at().is_none() && drops.0.is_empty());
+}
+
+#[test]
+fn a_queue_hears_of_each_rate_at_its_own_instant() {
+    // RED on a link that is idle forgets what could have been sent: a second at 8 Mbit/s and nine at a hundredth of that.
+    let red = RedConfig { weight: 0.002, mean_packet: Bytes::new(1000), ..RedConfig::default() };
+    let context = Context { link_rate: BitRate::from_mbps(8), ..Context::for_tests() };
+    let (slow, mut drops) = (BitRate::from_bps(80_000), Drops::default());
+    let mut bank = bank_of(DisciplineConfig::Fifo(ManagerConfig::Red(red)));
+    bank.open(ONE, context.link_rate, Time::ZERO);
+    let mut alone = Fifo::new(ManagerConfig::Red(red).build(&context));
+    let packet = |slot| Packet::new(slot, FlowId(0), 1000);
+    // The first one is at the bucket, and what waits behind it is on the average.
+    for slot in 0..20 {
+        bank.enqueue(ONE, packet(slot), Time::ZERO, &mut drops);
+        alone.enqueue(packet(slot), Time::ZERO, &mut drops);
+        if slot == 0 {
+            alone.dequeue(Time::ZERO, &mut drops);
+        }
+    }
+    release_until(&mut bank, millis(20), &mut drops);
+    while alone.dequeue(millis(19), &mut drops).is_some() {}
+    alone.on_idle(millis(20));
+    for number in 0..90 {
+        bank.set_rate(ONE, slow, millis(1020 + 100 * number));
+    }
+    alone.set_link_rate(slow, millis(1020));
+    let now = millis(10_020);
+    bank.enqueue(ONE, packet(99), now, &mut drops);
+    alone.enqueue(packet(99), now, &mut drops);
+    let average = |queue: &dyn Fn(&str) -> Option<f64>| queue("average_queue_packets").expect("it has one");
+    let of_bank = average(&|name| bank.aggregates[0].as_ref().and_then(|shaped| shaped.queue.variable(name)));
+    let of_alone = average(&|name| alone.variable(name));
+    assert!(of_alone > 0.0 && (of_bank - of_alone).abs() < 1e-9 * of_alone, "{of_bank} {of_alone}");
+}
+
+#[test]
+fn after_a_long_silence_no_packet_waits_for_all_that_a_law_has_to_make_up() {
+    // A probability of one that falls by a millionth at each of a million steps in a second.
+    let blue = BlueConfig {
+        limit: Limit::Packets(1),
+        delta_up: 1.0,
+        delta_down: 1e-6,
+        freeze_time: Span::from_micros(1),
+        ..BlueConfig::default()
+    };
+    let mut bank = bank_of(DisciplineConfig::Fifo(ManagerConfig::Blue(blue)));
+    let mut drops = Drops::default();
+    bank.open(ONE, BitRate::from_mbps(8), Time::ZERO);
+    for slot in 0..3 {
+        bank.enqueue(ONE, Packet::new(slot, FlowId(0), 1000), Time::ZERO, &mut drops);
+    }
+    release_until(&mut bank, millis(10), &mut drops);
+    let mut probability = |at| {
+        bank.enqueue(ONE, Packet::new(9, FlowId(0), 1000), at, &mut Drops::default());
+        let queue = &bank.aggregates[0].as_ref().expect("it is open").queue;
+        queue.variable("marking_probability").expect("it has one")
+    };
+    let first = probability(millis(3_600_000));
+    assert!((1.0 - first - 1e-6 * f64::from(TIMERS_MAX)).abs() < 3e-6, "{first}");
+    let second = probability(millis(3_600_000));
+    assert!(second < first - 0.06, "it goes on");
 }

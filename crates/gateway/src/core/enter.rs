@@ -1,7 +1,7 @@
 //! From hosts here to the queue in front of the shaper: site, class, marker, and what a packet may be.
 
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_mechanism::edge::PeerId;
 use tidegate_mechanism::mark::{Conditioned, Marker};
@@ -22,6 +22,15 @@ use crate::tunnel::{Tunnel, Tunnels};
 const SEGMENT_HEADERS_V4: u16 = 40;
 const SEGMENT_HEADERS_V6: u16 = 60;
 
+/// Whether `destination` is everybody on one link, which nobody forwards: the kernel itself says things there on each device, about groups and
+/// routers.
+const fn stays_on_link(destination: IpAddr) -> bool {
+    match destination {
+        IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
+        IpAddr::V6(address) => address.segments()[0] == 0xff02,
+    }
+}
+
 impl<T: Tunnels> Gateway<T> {
     pub(super) fn on_lan(&mut self, packet: &[u8], now: Time) {
         let read = ip::read(packet)
@@ -30,9 +39,9 @@ impl<T: Tunnels> Gateway<T> {
             self.stray.bad_packets += 1;
             return;
         };
-        let Some(number) = self.peer_behind(ip_of(read.headers.destination)).filter(|_| !self.is_draining)
-        else {
-            self.stray.unrouted_packets += 1;
+        let destination = ip_of(read.headers.destination);
+        let Some(number) = self.peer_behind(destination).filter(|_| !self.is_draining) else {
+            self.stray.unrouted_packets += u64::from(!stays_on_link(destination));
             return;
         };
         if self.is_ours(&read.headers, number) {

@@ -320,6 +320,16 @@ fn datagrams_that_come_back_as_packets_are_not_sealed_again() {
     };
     world.send(0, &to_site(51_820));
     assert_eq!(world.gateways[0].stray().unrouted_packets, 1);
+    // What a kernel says on each link is for no site, and is not counted as if hosts had sent it.
+    let mut groups = Vec::new();
+    let builder = PacketBuilder::ipv6(
+        [0xfe; 16],
+        "ff02::16".parse::<std::net::Ipv6Addr>().expect("it is one").octets(),
+        1,
+    );
+    builder.udp(1, 2).write(&mut groups, &[0; 20]).expect("there is room");
+    world.send(0, &groups);
+    assert_eq!(world.gateways[0].stray().unrouted_packets, 1);
     assert_eq!(world.gateways[0].status()[0].counters.entered_packets, 0);
     world.send(0, &to_site(53));
     assert_eq!(world.gateways[0].status()[0].counters.entered_packets, 1, "it is for something else there");

@@ -12,10 +12,9 @@ mod recorded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use indexmap::IndexMap;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -28,6 +27,7 @@ use tidegate_mechanism::schedule::DisciplineConfig;
 use tidegate_parameters::{Bound, bound, family, parameters, words};
 use tidegate_units::{BitRate, Span};
 
+pub use self::endpoint::{Nowhere, fits, literal, resolve};
 pub use self::keys::{Keys, decode_key, encode_key};
 pub use self::needs::Named;
 use self::needs::Written;
@@ -470,48 +470,6 @@ impl Plan {
         .filter_map(|(key, differs)| differs.then_some(key))
         .collect()
     }
-}
-
-/// Whether a socket at `listen` can reach `address`.
-pub fn fits(address: &SocketAddr, listen: IpAddr) -> bool {
-    match listen {
-        IpAddr::V4(_) => address.is_ipv4(),
-        IpAddr::V6(any) => any.is_unspecified() || address.is_ipv6(),
-    }
-}
-
-/// The address that `text` says without anybody being asked, if a socket at `listen` can reach it.
-pub fn literal(text: &str, listen: IpAddr) -> Option<SocketAddr> {
-    text.parse().ok().filter(|address| fits(address, listen))
-}
-
-/// Why a name leads nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nowhere {
-    /// It has no address that the socket can reach.
-    Unknown,
-    /// Nobody can say it now: no resolver is reached, or those that know the name do not answer it. Later they may.
-    Unsaid,
-}
-
-/// The first address of `name`, with a port as in `endpoint`, that a socket at `listen` can reach. It may take long.
-///
-/// # Errors
-/// When there is none, or none now.
-pub fn resolve(name: &str, listen: IpAddr) -> Result<SocketAddr, Nowhere> {
-    let (host, port) = name.rsplit_once(':').ok_or(Nowhere::Unknown)?;
-    let port = port.parse().map_err(|_| Nowhere::Unknown)?;
-    let hints = AddrInfoHints { socktype: SockType::DGram.into(), ..AddrInfoHints::default() };
-    let answers = getaddrinfo(Some(host), None, Some(hints)).map_err(|why| match why.kind() {
-        // What a machine lacks itself, descriptors or memory, says nothing of the name.
-        LookupErrorKind::Again | LookupErrorKind::Memory | LookupErrorKind::System => Nowhere::Unsaid,
-        _ => Nowhere::Unknown,
-    })?;
-    let mut places = answers.flatten().map(|mut answer| {
-        answer.sockaddr.set_port(port);
-        answer.sockaddr
-    });
-    places.find(|address| fits(address, listen)).ok_or(Nowhere::Unknown)
 }
 
 /// A number that nobody knows, for what is drawn in one life.

@@ -1,9 +1,9 @@
-//! Where another site is, as the file writes it: what can never be reached is said before anybody waits for it.
+//! Where another site is, as the file writes it: what can never be reached is said before anybody waits for it; and where a name leads.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 
-use super::fits;
+use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 
 /// What is right, for people.
 const LIKE: &str = "like \"b.example.net:51820\" or \"[2001:db8::1]:51820\"";
@@ -38,6 +38,48 @@ pub(super) fn judge(text: &str, listen: Option<IpAddr>) -> Result<(), (String, S
         }
         None => Ok(()),
     }
+}
+
+/// Whether a socket at `listen` can reach `address`.
+pub fn fits(address: &SocketAddr, listen: IpAddr) -> bool {
+    match listen {
+        IpAddr::V4(_) => address.is_ipv4(),
+        IpAddr::V6(any) => any.is_unspecified() || address.is_ipv6(),
+    }
+}
+
+/// The address that `text` says without anybody being asked, if a socket at `listen` can reach it.
+pub fn literal(text: &str, listen: IpAddr) -> Option<SocketAddr> {
+    text.parse().ok().filter(|address| fits(address, listen))
+}
+
+/// Why a name leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nowhere {
+    /// It has no address that the socket can reach.
+    Unknown,
+    /// Nobody can say it now: no resolver is reached, or those that know the name do not answer it. Later they may.
+    Unsaid,
+}
+
+/// The first address of `name`, with a port as in `endpoint`, that a socket at `listen` can reach. It may take long.
+///
+/// # Errors
+/// When there is none, or none now.
+pub fn resolve(name: &str, listen: IpAddr) -> Result<SocketAddr, Nowhere> {
+    let (host, port) = name.rsplit_once(':').ok_or(Nowhere::Unknown)?;
+    let port = port.parse().map_err(|_| Nowhere::Unknown)?;
+    let hints = AddrInfoHints { socktype: SockType::DGram.into(), ..AddrInfoHints::default() };
+    let answers = getaddrinfo(Some(host), None, Some(hints)).map_err(|why| match why.kind() {
+        // What a machine lacks itself, descriptors or memory, says nothing of the name.
+        LookupErrorKind::Again | LookupErrorKind::Memory | LookupErrorKind::System => Nowhere::Unsaid,
+        _ => Nowhere::Unknown,
+    })?;
+    let mut places = answers.flatten().map(|mut answer| {
+        answer.sockaddr.set_port(port);
+        answer.sockaddr
+    });
+    places.find(|address| fits(address, listen)).ok_or(Nowhere::Unknown)
 }
 
 #[cfg(test)]
